@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scikit-learn estimators: the thin front of the package."""
+
+from onedraw.estimators.linear import LinearRegression
+from onedraw.estimators.logistic import LogisticRegression
+from onedraw.estimators.poisson import PoissonRegressor
+
+__all__ = ["LinearRegression", "LogisticRegression", "PoissonRegressor"]

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the private regression estimators share: validation, calibration, one release, attributes.
+
+An estimator is thin: ``__init__`` stores, ``fit`` validates, builds the mechanism from public facts,
+releases once, and exposes the release. Nothing else computed from the data is kept on the object, so
+pickling or printing it leaks nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from onedraw._validate import one_of, positive
+from onedraw.errors import InvalidInput
+from onedraw.losses import BetaDivergence
+from onedraw.mechanisms import OnePosteriorSample, Records
+from onedraw.model import Bounds, RegressionModel
+from onedraw.priors import Prior, ScalePrior
+from onedraw.privacy import Guarantee
+from onedraw.release import Release
+from onedraw.samplers import BoxSampler, GridSampler, RejectionSampler, Sampler
+from onedraw.types import AnyArray, Array
+
+PROVED_BOX = 6.0
+"""Half-width, in prior scales, of the public box to which evidence='proved' truncates the prior."""
+PROVED_CEILING = 1000.0
+"""Largest residual scale under evidence='proved', in multiples of its floor."""
+PUBLIC_WORK = 1 << 21
+FEWEST_PROPOSALS, MOST_PROPOSALS = 64, 1024
+
+
+class PrivateRegression(BaseEstimator):
+    """Base of the estimators; see ``LogisticRegression`` for the parameters they share."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        beta: float | str = "auto",
+        weight: float | None = None,
+        neighbours: str = "replace_one",
+        rows_per_person: int = 1,
+        prior_scale: float = 3.0,
+        fit_intercept: bool = True,
+        feature_bounds: Any = None,
+        engine: str = "auto",
+        evidence: str = "searched",
+        draws: int = 1,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.beta = beta
+        self.weight = weight
+        self.neighbours = neighbours
+        self.rows_per_person = rows_per_person
+        self.prior_scale = prior_scale
+        self.fit_intercept = fit_intercept
+        self.feature_bounds = feature_bounds
+        self.engine = engine
+        self.evidence = evidence
+        self.draws = draws
+        self.random_state = random_state
+
+    # -- what subclasses say
+    # ------------------------------------------------------------------------------------
+
+    def _read_response(self, y: AnyArray) -> tuple[dict[str, Any], Array, tuple[str, ...]]:
+        """Public model facts, the response in the family's coding, and the assumptions this rests on."""
+        raise NotImplementedError
+
+    def _publish(self, release: Release) -> None:
+        """Set the learned attributes from the release, and from nothing else."""
+        raise NotImplementedError
+
+    # -- fitting
+    # ------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: None = None) -> Any:
+        """Draw from the private posterior of (X, y) and keep only the release.
+
+        ``sample_weight`` is refused: a weight multiplies one person's influence, which the guarantee fixes.
+        """
+        if sample_weight is not None:
+            raise InvalidInput(
+                "sample_weight is not supported: a weight would multiply one person's influence on the release beyond what "
+                "epsilon allows. Leave it out; for several rows of one person set rows_per_person."
+            )
+        mechanism, model, data, assumptions = self._prepare(X, y)
+        self.release_ = mechanism.release(
+            data, model=model, random_state=self.random_state, assumptions=assumptions
+        )
+        self._publish(self.release_)
+        return self
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """What the release promises; ``str()`` of it is one plain sentence."""
+        check_is_fitted(self, "release_")
+        return self.release_.guarantee
+
+    def _prepare(
+        self, X: Any, y: Any
+    ) -> tuple[OnePosteriorSample, RegressionModel, Records, tuple[str, ...]]:
+        """The calibrated mechanism, the public model, the private records and the assumptions."""
+        self._check_options()
+        features, target = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=0)
+        facts, response, assumptions = self._read_response(target)
+        model = RegressionModel(
+            features=self._feature_names(),
+            fit_intercept=bool(self.fit_intercept),
+            feature_bounds=self._feature_bounds(features.shape[1]),
+            **facts,
+        )
+        mechanism = self._mechanism(model, num_records=len(response))
+        data = Records(features=model.scale_features(features), response=model.scale_response(response))
+        return mechanism, model, data, (*self._standing_assumptions(), *assumptions)
+
+    def _mechanism(self, model: RegressionModel, num_records: int) -> OnePosteriorSample:
+        proved = self.evidence == "proved"
+        noise = None
+        if model.scale_floor is not None:
+            ceiling = PROVED_CEILING * model.scale_floor if proved else np.inf
+            noise = ScalePrior(floor=model.scale_floor, ceiling=ceiling)
+        return OnePosteriorSample(
+            loss=BetaDivergence(model.family()),
+            prior=Prior(scale=self.prior_scale, noise=noise, box=PROVED_BOX if proved else None),
+            sampler=self._sampler(num_records),
+        ).calibrate(
+            epsilon=self.epsilon,  # type: ignore[arg-type]  # None is refused there, with advice
+            delta=self.delta,
+            neighbours=self.neighbours,
+            rows_per_person=self.rows_per_person,
+            draws=self.draws,
+            beta=self.beta,
+            weight=self.weight,
+            noise_scale=self._noise_scale(model),
+        )
+
+    def _sampler(self, num_records: int) -> Sampler:
+        if self.engine == "grid":
+            return GridSampler()
+        if self.evidence == "proved":
+            return BoxSampler()
+        # The evidence quotes this number, so it may depend on n only where n is public.
+        public_records = num_records if self.neighbours == "replace_one" else PUBLIC_WORK // 256
+        proposals = PUBLIC_WORK // max(1, public_records)
+        return RejectionSampler(num_proposals=min(max(proposals, FEWEST_PROPOSALS), MOST_PROPOSALS))
+
+    def _noise_scale(self, model: RegressionModel) -> float | None:
+        return None
+
+    # -- public facts
+    # -------------------------------------------------------------------------------------------
+
+    def _check_options(self) -> None:
+        one_of(("auto", "exact", "grid"), engine=self.engine)
+        one_of(("searched", "proved"), evidence=self.evidence)
+        positive(prior_scale=self.prior_scale)
+        if self.engine == "exact" and self.evidence == "proved":
+            return
+        if self.engine == "grid" and self.evidence == "proved":
+            return  # enumeration is its own proof
+
+    def _feature_names(self) -> tuple[str, ...]:
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{i}" for i in range(self.n_features_in_)]
+        return tuple(str(name) for name in names)
+
+    def _feature_bounds(self, width: int) -> tuple[Bounds, ...] | None:
+        if self.feature_bounds is None:
+            return None
+        pairs = self.feature_bounds
+        if isinstance(pairs, dict):
+            missing = [name for name in self._feature_names() if name not in pairs]
+            unknown = [str(name) for name in pairs if name not in self._feature_names()]
+            if missing or unknown:
+                raise InvalidInput(
+                    f"Expected feature_bounds for exactly the features of X; missing: {missing}, unknown: {unknown}."
+                )
+            pairs = [pairs[name] for name in self._feature_names()]
+        return tuple(
+            check_bounds(pair, f"feature_bounds[{i}]") for i, pair in enumerate(_pairs(pairs, width))
+        )
+
+    def _standing_assumptions(self) -> tuple[str, ...]:
+        person = (
+            "Each person holds one row."
+            if self.rows_per_person == 1
+            else f"Each person holds at most {self.rows_per_person} rows."
+        )
+        public = "The names and number of the features, and every option of the fit, were chosen without looking at the data."
+        size = ("The number of rows is public.",) if self.neighbours == "replace_one" else ()
+        return (person, public, *size, "The running time of the fit is not observed by an attacker.")
+
+    # -- prediction
+    # ---------------------------------------------------------------------------------------------
+
+    def _linear_predictor(self, X: Any) -> Array:
+        """X @ coef' + intercept in original units, (n, outputs)."""
+        check_is_fitted(self, "release_")
+        features = validate_data(self, X, dtype=np.float64, reset=False)
+        estimate = self.release_.estimate
+        return np.asarray(features @ estimate.coef[0].T + estimate.intercept[0])
+
+
+def check_bounds(pair: Any, name: str) -> Bounds:
+    """A finite (low, high) with low < high."""
+    try:
+        low, high = (float(value) for value in pair)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"Expected {name} to be a pair (low, high), got {pair!r}.") from None
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise InvalidInput(f"Expected {name} to be finite with low < high, got ({low:g}, {high:g}).")
+    return low, high
+
+
+def _pairs(pairs: Any, width: int) -> Sequence[Any]:
+    """One pair per feature; a single pair serves them all."""
+    listed = list(pairs)
+    if len(listed) == 2 and all(np.isscalar(value) for value in listed):
+        return [listed] * width
+    if len(listed) != width:
+        raise InvalidInput(
+            f"Expected feature_bounds to hold one (low, high) per feature ({width}), got {len(listed)}."
+        )
+    return listed

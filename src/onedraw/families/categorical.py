@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Categorical responses with K classes: f(k | eta) = exp(logit_k) / sum_j exp(logit_j), logits = B eta.
+
+The K logits matter only up to a common constant, so there are K - 1 predictors. B is the K x (K-1) Helmert
+basis, whose columns are orthonormal and sum to zero: no class is singled out as the reference, and
+independent normal priors N(0, v) on the predictors are independent normal priors N(0, v) on K logits, less
+their mean. For K = 2 the family is the Bernoulli with predictor sqrt(2) eta.
+
+With p the class probabilities, m = B'p and C = B' diag(p) B - m m' (both depend on eta),
+
+    (log f)_a = B_ya - m_a,                 (log f)_ab = -C_ab,
+    I    = sum_k p_k^beta,
+    I_a  = beta sum_k p_k^beta (B_ka - m_a),
+    I_ab = beta sum_k p_k^beta [ beta (B_ka - m_a)(B_kb - m_b) - C_ab ].
+
+>>> import numpy as np
+>>> family = Categorical(num_classes=3)
+>>> family.num_predictors
+2
+>>> eta = family.contrasts.T @ np.log([[0.2], [0.3], [0.5]])
+>>> np.round(np.exp(family.log_density(np.array([0.0, 1.0, 2.0]), eta)), 12)
+array([0.2, 0.3, 0.5])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from scipy import linalg
+
+from onedraw._validate import whole
+from onedraw.errors import InvalidInput
+from onedraw.families._compose import compose_beta_loss
+from onedraw.families._power import power
+from onedraw.families.base import SMALL_B, Derivatives, MassFunction
+from onedraw.types import AnyArray, Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categorical(MassFunction):
+    """y in {0, ..., num_classes - 1} with softmax link; ``eta`` is (num_classes - 1, rows, columns)."""
+
+    num_classes: int
+
+    name: ClassVar[str] = "categorical"
+
+    def __post_init__(self) -> None:
+        whole(minimum=2, num_classes=self.num_classes)
+
+    @property
+    def num_predictors(self) -> int:
+        return self.num_classes - 1
+
+    @property
+    def contrasts(self) -> Array:
+        """B, (num_classes, num_classes - 1): the logits are B @ eta. Read-only."""
+        return contrast_basis(self.num_classes)
+
+    def log_density(self, y: Array, eta: Array, scale: Array | None = None) -> Array:
+        return _observed(self._log_probabilities(eta), y)
+
+    def log_density_derivatives(self, y: Array, eta: Array, scale: Array | None = None) -> Derivatives:
+        return self._log_density_derivatives(y, self._log_probabilities(eta), order=2)
+
+    def power_integral(self, eta: Array, beta: float, scale: Array | None = None) -> Array:
+        total: Array = np.exp(beta * self._log_probabilities(eta)).sum(axis=0)
+        return np.minimum(total, 1.0)
+
+    def beta_loss(self, y: Array, eta: Array, beta: float, scale: Array | None = None) -> Array:
+        b = beta - 1.0
+        probability = self._log_probabilities(eta)
+        if b < SMALL_B:
+            gain = np.expm1(b * probability)
+            np.exp(probability, out=probability)
+        else:
+            np.exp(probability, out=probability)
+            gain = power(probability, b)
+            gain -= 1.0
+        loss = _observed(gain, y)
+        loss /= -b
+        probability *= gain  # sum_k p_k (p_k^b - 1) = I - 1
+        return loss + probability.sum(axis=0) / beta  # type: ignore[no-any-return]
+
+    def beta_loss_derivatives(
+        self, y: Array, eta: Array, beta: float, scale: Array | None = None, *, order: int = 2
+    ) -> Derivatives:
+        log_p = self._log_probabilities(eta)
+        log_density = self._log_density_derivatives(y, log_p, order=order)
+        integral = self._integral(log_p, beta, order)
+        value = self.beta_loss(y, eta, beta)
+        return compose_beta_loss(value, log_density, integral, beta=beta, order=order)
+
+    def sample(self, eta: Array, rng: np.random.Generator, scale: Array | None = None) -> Array:
+        cumulative = np.cumsum(np.exp(self._log_probabilities(eta)), axis=0)
+        uniform = rng.random(cumulative.shape[1:])
+        below: Array = (uniform > cumulative[:-1]).sum(axis=0).astype(np.float64)
+        return below
+
+    def check_response(self, y: Array) -> None:
+        if not np.isin(y, np.arange(self.num_classes)).all():
+            raise InvalidInput(
+                f"Expected a response of class codes 0 to {self.num_classes - 1}; encode the classes so."
+            )
+
+    def _log_probabilities(self, eta: Array) -> Array:
+        """(num_classes, rows, columns), a new array."""
+        logits = np.tensordot(self.contrasts, eta, axes=1)
+        logits -= logits.max(axis=0)
+        logits -= np.log(np.exp(logits).sum(axis=0))
+        return logits
+
+    def _moments(self, log_p: Array, order: int) -> tuple[Array, Array, Array | None]:
+        """p, the mean contrast m = B'p and, for order 2, the covariance C."""
+        basis = self.contrasts
+        p = np.exp(log_p)
+        mean = np.tensordot(basis.T, p, axes=1)
+        if order < 2:
+            return p, mean, None
+        return p, mean, _weighted_products(basis, p) - mean[:, np.newaxis] * mean
+
+    def _log_density_derivatives(self, y: Array, log_p: Array, *, order: int) -> Derivatives:
+        _, mean, covariance = self._moments(log_p, order)
+        rows = np.moveaxis(self.contrasts[_codes(y)], -1, 0)
+        return Derivatives(
+            value=_observed(log_p, y),
+            d_eta=rows - mean,
+            d2_eta=None if covariance is None else _across(-covariance, y),
+        )
+
+    def _integral(self, log_p: Array, beta: float, order: int) -> Derivatives:
+        _, mean, covariance = self._moments(log_p, order)
+        basis = self.contrasts
+        weight = np.exp(beta * log_p)
+        total = weight.sum(axis=0)
+        slope = np.tensordot(basis.T, weight, axes=1)  # sum_k p_k^beta B_ka
+        curvature = None
+        if covariance is not None:
+            # sum_k w_k (B_ka - m_a)(B_kb - m_b), expanded; every factor is at most 1, so nothing cancels
+            # badly.
+            mixed = slope[:, np.newaxis] * mean
+            spread = _weighted_products(basis, weight) - mixed - mixed.swapaxes(0, 1)
+            spread += total * mean[:, np.newaxis] * mean
+            curvature = beta * (beta * spread - total * covariance)
+        return Derivatives(value=total, d_eta=beta * (slope - total * mean), d2_eta=curvature)
+
+
+@lru_cache(maxsize=64)
+def contrast_basis(num_classes: int) -> Array:
+    """The Helmert basis, (num_classes, num_classes - 1), read-only; for two classes (-1, 1)/sqrt(2).
+
+    >>> contrast_basis(2).ravel().round(4)
+    array([-0.7071,  0.7071])
+    """
+    basis: Array = -np.asarray(linalg.helmert(num_classes), dtype=np.float64).T
+    basis.flags.writeable = False
+    return basis
+
+
+def _codes(y: Array) -> AnyArray:
+    return np.asarray(y).astype(np.intp)
+
+
+def _observed(table: Array, y: Array) -> Array:
+    """table[y], elementwise over the axes after the first, with broadcasting; a new array."""
+    codes = _codes(y)[np.newaxis]
+    missing = table.ndim - codes.ndim
+    codes = codes.reshape((1,) * missing + codes.shape) if missing > 0 else codes
+    chosen: Array = np.take_along_axis(table, codes, axis=0)[0]
+    return chosen
+
+
+def _across(values: Array, y: Array) -> Array:
+    """``values`` (q, q, ...) broadcast against the response."""
+    shape = np.broadcast_shapes(values.shape[2:], np.shape(y))
+    return np.broadcast_to(values, values.shape[:2] + shape)
+
+
+def _weighted_products(basis: Array, weight: Array) -> Array:
+    """sum_k weight_k B_ka B_kb, (q, q, ...)."""
+    products = basis[:, :, np.newaxis] * basis[:, np.newaxis, :]
+    return np.tensordot(products, weight, axes=(0, 0))

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts k = 0, 1, 2, ... with log link: f(k | eta) = exp(c_k + k t(eta) - A(eta)), mean exp(eta).
+
+The Poisson and the negative binomial differ only in c, t and A; density, loss and derivatives are shared. The
+power integral is a table (see ``_count_power``).
+
+Guarantee:
+    Every value of the loss lies in [0, 1/b]: log f and log I are held at or below 0, so that loss <= 1/b, and
+    the loss is held at or above 0, where the exact one is by f(y)^beta <= I. Rounding and interpolation
+    errors can therefore never break the certificate of a mass function.
+
+>>> import numpy as np
+>>> from onedraw.families import NegativeBinomial, Poisson
+>>> near = NegativeBinomial(dispersion=1e7).beta_loss(np.array([3.0]), np.array([0.5]), 2.0)
+>>> bool(np.isclose(near, Poisson().beta_loss(np.array([3.0]), np.array([0.5]), 2.0)))
+True
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+from scipy import special
+
+from onedraw.errors import InvalidInput
+from onedraw.families._compose import compose_beta_loss
+from onedraw.families._count_power import power_table
+from onedraw.families.base import SMALL_B, Derivatives, MassFunction
+from onedraw.types import Array
+
+_LARGEST_COUNT = 2.0**53
+"""Beyond it a float64 no longer tells one whole number from the next."""
+
+LARGEST_LOG_MEAN = 34.0
+"""Simulated counts have at most this log mean, so that they fit a 64-bit integer."""
+
+
+class CountFamily(MassFunction):
+    """A count family with log link, from its three functions c, t and A and what the table of I asks."""
+
+    @abstractmethod
+    def log_coefficient(self, k: Array) -> Array:
+        """c_k."""
+
+    @abstractmethod
+    def natural(self, eta: Array) -> tuple[Array, Array]:
+        """t(eta) and A(eta), as new arrays."""
+
+    @abstractmethod
+    def slopes(self, k: Array, eta: Array) -> tuple[Array, Array]:
+        """First and second derivative of log f(k | eta) in eta; small enough that squares are finite."""
+
+    @abstractmethod
+    def mode(self, eta: Array) -> Array:
+        """A most probable count."""
+
+    @abstractmethod
+    def tail_ratio(self, k: float, eta: float) -> float:
+        """An upper bound of f(j+1)/f(j) over all j >= k."""
+
+    @abstractmethod
+    def table_end(self, beta: float) -> float:
+        """The eta at which the table of I ends and its asymptotic form takes over."""
+
+    @abstractmethod
+    def leading_term(self, eta: Array, beta: float) -> tuple[Array, Array, Array]:
+        """L, L', L'', where log I - L settles as eta grows."""
+
+    @abstractmethod
+    def limit_rate(self, beta: float) -> float:
+        """k such that log I - L settles as exp(-k eta)."""
+
+    @abstractmethod
+    def log_ratios(self, k: Array, eta: float) -> Array:
+        """log f(k+1) - log f(k) for many counts at one eta; changes sign at most once, from plus to minus."""
+
+    def term_slopes(self, k: Array, eta: float) -> tuple[Array, Array]:
+        """``slopes`` for many counts at one eta."""
+        return self.slopes(k, np.array(eta))
+
+    def log_density(self, y: Array, eta: Array, scale: Array | None = None) -> Array:
+        t, a = self.natural(eta)
+        result = np.asarray(y * t)
+        result -= a
+        result += self.log_coefficient(y)
+        return np.minimum(result, 0.0, out=result)
+
+    def log_density_derivatives(self, y: Array, eta: Array, scale: Array | None = None) -> Derivatives:
+        first, second = self.slopes(y, eta)
+        return Derivatives(value=self.log_density(y, eta), d_eta=first, d2_eta=second)
+
+    def power_integral(self, eta: Array, beta: float, scale: Array | None = None) -> Array:
+        # The largest term bounds I from below. At zero it is exact; beyond the table the mode is either zero
+        # or one of very many comparable counts, and no bound at all.
+        table = power_table(self, beta)
+        eta = np.asarray(eta, dtype=np.float64)
+        inside = np.minimum(eta, table.end)
+        mode = np.where(eta <= table.end, self.mode(inside), 0.0)
+        largest = np.maximum(self.log_density(mode, eta), self.log_density(np.zeros(()), eta))
+        return np.exp(np.maximum(table(eta), beta * largest))
+
+    def beta_loss(self, y: Array, eta: Array, beta: float, scale: Array | None = None) -> Array:
+        b = beta - 1.0
+        loss = self.log_density(y, eta)
+        loss *= b
+        if b < SMALL_B:
+            np.expm1(loss, out=loss)
+        else:
+            np.exp(loss, out=loss)
+            loss -= 1.0
+        loss *= -1.0 / b
+        missing = power_table(self, beta)(eta)
+        np.expm1(missing, out=missing)
+        missing *= 1.0 / beta
+        loss += missing
+        return np.maximum(loss, 0.0, out=loss)
+
+    def beta_loss_derivatives(
+        self, y: Array, eta: Array, beta: float, scale: Array | None = None, *, order: int = 2
+    ) -> Derivatives:
+        table = power_table(self, beta)
+        total = np.exp(table(eta))
+        first, second = table.derivatives(eta)
+        integral = Derivatives(value=total, d_eta=total * first, d2_eta=total * (second + first * first))
+        log_density = self.log_density_derivatives(y, eta)
+        return compose_beta_loss(self.beta_loss(y, eta, beta), log_density, integral, beta=beta, order=order)
+
+    def check_response(self, y: Array) -> None:
+        values = np.asarray(y)
+        if not ((values >= 0) & (values <= _LARGEST_COUNT) & (values == np.floor(values))).all():
+            raise InvalidInput("Expected a response of counts: whole numbers from 0 to 2**53.")
+
+
+def negative_log_factorial(k: Array) -> Array:
+    """-log k!."""
+    return -special.gammaln(k + 1.0)  # type: ignore[no-any-return]

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact draws by rejection from an envelope of t laws at the modes and the prior.
+
+Guarantee:
+    If C >= sup(log posterior - log envelope), an accepted proposal is an exact draw, whatever the envelope:
+    accept with probability exp(log ratio - C). C comes from a global search plus a margin; a ratio above C
+    raises C and discards everything drawn so far. Evidence is ``searched``: the bound survived N fresh
+    proposals, with N public.
+
+Edge cases:
+    n = 0 draws from the prior. A log density that is not a number is an error, never a draw. Too low an
+    acceptance is an error that names other engines, never an approximate draw.
+
+The adaptation below reads the private data freely: it shapes the envelope, and an exact draw does not depend
+on the envelope. What it does change is the running time, which must not be published (docs/pitfalls.md).
+
+>>> import numpy as np
+>>> from onedraw.families import Bernoulli
+>>> from onedraw.losses import BetaDivergence
+>>> from onedraw.posterior import Posterior
+>>> from onedraw.priors import Prior
+>>> rng = np.random.default_rng(0)
+>>> x = rng.normal(size=(500, 1)); y = (rng.random(500) < 0.7).astype(float)
+>>> posterior = Posterior(loss=BetaDivergence(Bernoulli()), beta=2.5, weight=0.75, prior=Prior(scale=3.0),
+...                       features=x, response=y)
+>>> RejectionSampler().sample(posterior, 4, rng).values.shape
+(4, 2)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from onedraw.errors import AcceptanceTooLow
+from onedraw.posterior import Posterior
+from onedraw.samplers.base import Draws, Evidence
+from onedraw.samplers.envelope import Component, Mixture, PriorComponent, StudentT
+from onedraw.samplers.modes import Mode, find_modes
+from onedraw.types import Array
+
+PRIOR_SHARE = 0.05
+INFLATION = (
+    1.02  # of the envelope's covariance: a little wider than the posterior costs less than a little narrower
+)
+PILOT = 32
+HARD_PILOT = 512
+ADAPTABLE_DIM = 12  # above this, a weighted covariance from a pilot is worse than the Hessian
+GOOD_ACCEPTANCE = 0.08
+ADAPTATION_ROUNDS = 12
+CLIMB_STEPS = 20
+MAX_RESTARTS = 60
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejectionSampler:
+    """Exact rejection sampling; ``num_proposals`` is the public number N of the evidence.
+
+    ``margin`` (nats) is added to the largest log ratio that the search finds. ``max_cells`` limits rows
+    times proposals before the sampler gives up.
+    """
+
+    num_proposals: int = 64
+    margin: float = 0.05
+    max_cells: float = 2e10
+
+    def sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:
+        """``num_draws`` independent exact draws."""
+        # The posterior runs its own threads over blocks too small for BLAS to gain from more.
+        with threadpool_limits(limits=1, user_api="blas"):
+            return self._sample(posterior, num_draws, rng)
+
+    def _sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:
+        envelope, bound, acceptance = _build_envelope(posterior, rng)
+        bound += self.margin
+        accepted: list[Array] = []
+        seen = proposals = kept = restarts = 0
+        limit = max(50_000, self.max_cells / max(1, posterior.num_records))
+        while kept < num_draws or seen < self.num_proposals:
+            if proposals > limit or restarts > MAX_RESTARTS:
+                raise _too_low(posterior.dim)
+            wanted = max(
+                self.num_proposals - seen, math.ceil(1.2 * (num_draws - kept) / max(acceptance, 1e-3))
+            )
+            thetas = envelope.sample(rng, int(min(max(wanted, 16), 1024)))
+            ratio = posterior.log_density(thetas) - envelope.log_density(thetas)
+            proposals += len(thetas)
+            if ratio.max() > bound:
+                # The search had missed this height: everything accepted under the old bound is discarded.
+                bound = float(ratio.max()) + self.margin
+                accepted, seen, kept, restarts = [], 0, 0, restarts + 1
+                continue
+            seen += len(thetas)
+            chosen = thetas[-rng.standard_exponential(len(thetas)) < ratio - bound]
+            accepted.append(chosen)
+            kept += len(chosen)
+            acceptance = max(kept / seen, 0.5 / seen)
+        values = np.concatenate(accepted)[:num_draws]
+        return Draws(
+            values=values,
+            evidence=_evidence(self.num_proposals),
+            diagnostics={
+                "acceptance": kept / seen,
+                "proposals": proposals,
+                "restarts": restarts,
+                "passes": posterior.passes[0],
+            },
+        )
+
+
+def _evidence(num_proposals: int) -> Evidence:
+    missed = -math.expm1(math.log(1.0 - CONFIDENCE) / num_proposals)
+    return Evidence(
+        level="searched",
+        statement=(
+            f"The draw is exact if the envelope bounds the posterior everywhere. The bound comes from a search over many "
+            f"starting points and held in {num_proposals} fresh proposals without exception, so at {CONFIDENCE:.0%} confidence "
+            f"less than {missed:.2g} of the envelope's mass lies where it could fail."
+        ),
+    )
+
+
+def _too_low(dim: int) -> AcceptanceTooLow:
+    grid = "engine='grid' or evidence='proved' (few parameters), " if dim <= 3 else ""
+    return AcceptanceTooLow(
+        f"The exact rejection sampler found no envelope that fits this posterior of {dim} parameters, so nothing was released. "
+        f"Use {grid}engine='nuts' (extra 'jax'), fewer features, or public feature_bounds that bring the "
+        "features to similar ranges."
+    )
+
+
+def _build_envelope(posterior: Posterior, rng: np.random.Generator) -> tuple[Mixture, float, float]:
+    """An envelope, the largest log ratio found, and a rough acceptance."""
+    modes = find_modes(posterior)
+    mixture = _laplace_mixture(posterior, modes)
+    thetas, ratio = _pilot(posterior, mixture, rng, PILOT)
+    bound = _climb_ratio(posterior, mixture, modes, thetas, ratio)
+    acceptance = _acceptance(ratio, bound)
+    if acceptance < GOOD_ACCEPTANCE and posterior.dim <= ADAPTABLE_DIM:
+        mixture = _adapt(posterior, mixture, rng)
+        thetas, ratio = _pilot(posterior, mixture, rng, HARD_PILOT)
+        bound = _climb_ratio(posterior, mixture, modes, thetas, ratio)
+        acceptance = _acceptance(ratio, bound)
+    return mixture, bound, acceptance
+
+
+def _laplace_mixture(posterior: Posterior, modes: list[Mode]) -> Mixture:
+    """One t law per mode, weighted by the mass of its Gaussian approximation, and the prior."""
+    dim = posterior.dim
+    df = 5.0 + 0.2 * dim
+    heights = np.array([m.log_density - 0.5 * np.linalg.slogdet(m.precision)[1] for m in modes])
+    # Flattened, because a Gaussian approximation can be wrong by much: no mode gets less than its square
+    # root would.
+    shares = np.exp(0.5 * (heights - heights.max()))
+    shares *= (1.0 - PRIOR_SHARE) / shares.sum()
+    components: list[Component] = [
+        StudentT(location=m.location, precision=m.precision / INFLATION, df=df) for m in modes
+    ]
+    components.append(PriorComponent(prior=posterior.prior, dim=dim))
+    return Mixture(components=components, weights=np.append(shares, PRIOR_SHARE))
+
+
+def _pilot(posterior: Posterior, mixture: Mixture, rng: np.random.Generator, num: int) -> tuple[Array, Array]:
+    thetas = mixture.sample(rng, num)
+    return thetas, posterior.log_density(thetas) - mixture.log_density(thetas)
+
+
+def _acceptance(ratio: Array, bound: float) -> float:
+    return float(np.exp(ratio - bound).mean())
+
+
+def _climb_ratio(
+    posterior: Posterior, mixture: Mixture, modes: list[Mode], thetas: Array, ratio: Array
+) -> float:
+    """The largest log ratio reached by ascent from the modes and from the best pilot points, in one batch."""
+    best = thetas[np.argsort(ratio)[-3:]]
+    points = np.concatenate([np.stack([m.location for m in modes[:3]]), best])
+    shape = np.linalg.inv(modes[0].precision)
+    value, gradient = _ratio_and_gradient(posterior, mixture, points)
+    highest = max(float(ratio.max()), float(value.max()))
+    length = np.full((len(points), 1), 0.5)
+    stalls = 0
+    for _ in range(CLIMB_STEPS):
+        before = highest
+        tried = points + length * gradient @ shape
+        new_value, new_gradient = _ratio_and_gradient(posterior, mixture, tried)
+        better = (new_value > value)[:, None]
+        points = np.where(better, tried, points)
+        gradient = np.where(better, new_gradient, gradient)
+        value = np.maximum(value, new_value)
+        length = np.where(better, 1.6 * length, 0.3 * length)
+        highest = max(highest, float(value.max()))
+        stalls = 0 if highest > before + 0.01 else stalls + 1
+        if stalls == 3:
+            break
+    return highest
+
+
+def _ratio_and_gradient(posterior: Posterior, mixture: Mixture, thetas: Array) -> tuple[Array, Array]:
+    value, gradient = posterior.log_density_and_gradient(thetas)
+    return value - mixture.log_density(thetas), gradient - mixture.gradient(thetas)
+
+
+def _adapt(posterior: Posterior, mixture: Mixture, rng: np.random.Generator) -> Mixture:
+    """Refit t components to importance-weighted pilots until the envelope fits, keeping what it started from.
+
+    Weights are tempered so that each round moves only as far as its sample can support.
+    """
+    start, best, best_fit = mixture, mixture, -math.inf
+    for _ in range(ADAPTATION_ROUNDS):
+        thetas, ratio = _pilot(posterior, mixture, rng, HARD_PILOT)
+        log_fit = -float(np.max(ratio)) + float(np.logaddexp.reduce(ratio)) - math.log(len(ratio))
+        if log_fit > best_fit:
+            best, best_fit = mixture, log_fit
+        if log_fit > math.log(2 * GOOD_ACCEPTANCE):
+            break
+        weights = _tempered(ratio, target=0.1 * len(ratio))
+        mixture = _refit(posterior, start, thetas, weights, rng)
+    return best
+
+
+def _tempered(ratio: Array, target: float) -> Array:
+    """Normalised weights exp(t * ratio), with the largest t <= 1 that keeps ``target`` effective points."""
+    low, high = 0.0, 1.0
+    finite = np.where(np.isfinite(ratio), ratio, -1e300)
+    for step in range(40):
+        t = 1.0 if step == 0 else 0.5 * (low + high)
+        weights = np.exp(t * (finite - finite.max()))
+        weights /= weights.sum()
+        if 1.0 / np.square(weights).sum() >= target:
+            low = t
+            if t == 1.0:
+                break
+        else:
+            high = t
+    return np.asarray(weights)
+
+
+def _refit(
+    posterior: Posterior, start: Mixture, thetas: Array, weights: Array, rng: np.random.Generator
+) -> Mixture:
+    """Two weighted clusters (a few rounds of EM from random centres) become wide t components."""
+    dim = posterior.dim
+    floor = 1e-9 * np.average(
+        np.square(thetas - np.average(thetas, axis=0, weights=weights)), axis=0, weights=weights
+    )
+    shares = np.ones((2, len(thetas))) * rng.random((2, len(thetas)))
+    shares /= shares.sum(axis=0)
+    components: list[Component] = []
+    masses: list[float] = []
+    for _ in range(8):
+        components, masses, terms = [], [], []
+        for share in shares:
+            mass = weights * share
+            total = float(mass.sum())
+            centre = np.average(thetas, axis=0, weights=mass)
+            gaps = thetas - centre
+            covariance = (gaps * mass[:, None]).T @ gaps / total + np.diag(floor + 1e-300)
+            component = StudentT(location=centre, precision=np.linalg.inv(1.3 * covariance), df=4.0)
+            components.append(component)
+            masses.append(total)
+            terms.append(math.log(total + 1e-12) + component.log_density(thetas))
+        stacked = np.stack(terms)
+        shares = np.exp(stacked - np.logaddexp.reduce(stacked, axis=0)) + 1e-6
+        shares /= shares.sum(axis=0)
+    laplace = list(start.components[:-1])
+    mixture_weights = np.array([0.65 * m for m in masses] + [0.2 / len(laplace)] * len(laplace) + [0.15])
+    return Mixture(
+        components=[*components, *laplace, PriorComponent(prior=posterior.prior, dim=dim)],
+        weights=mixture_weights / mixture_weights.sum(),
+    )

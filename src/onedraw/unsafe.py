@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NOT PRIVATE: what validation needs and a release must never contain.
+
+Everything here depends on the data without limit. It exists so that samplers and estimators can be checked,
+and it is kept in a module whose name is hard to overlook in a review.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from onedraw._random import generator
+from onedraw._validate import whole
+from onedraw.estimators.base import PrivateRegression
+from onedraw.types import Array
+
+
+def posterior_draws(
+    estimator: PrivateRegression, X: Any, y: Any, draws: int = 1000, random_state: Any = None
+) -> Array:
+    """Many draws of the posterior that ``estimator`` would release one of. NOT PRIVATE, for validation only.
+
+    Returns (draws, p) in original units: coefficients in feature order (class by class for the multinomial),
+    then intercept(s) (zero if none is fitted), then the residual scale for linear regression. They are
+    neither rounded nor paid for.
+
+    >>> import numpy as np
+    >>> from onedraw import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 2)); y = rng.integers(0, 2, size=100)
+    >>> posterior_draws(LogisticRegression(epsilon=1.0), X, y, draws=5, random_state=0).shape
+    (5, 3)
+    """
+    num_draws = whole(draws=draws)
+    mechanism, model, data, _ = clone(estimator)._prepare(X, y)
+    rng, _ = generator(random_state)
+    private = mechanism.draws(data, num_draws, rng, fit_intercept=model.fit_intercept)
+    draws_in_units: Array = model.original_units(private.values).flat()
+    return draws_in_units
