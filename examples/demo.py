@@ -6,8 +6,8 @@
     scripts/demo --seed 1                 # the same numbers each time; the release says that it is seeded
 
 The data ship with scikit-learn: 569 biopsies, measured from images of cell nuclei, benign or malignant. They
-are public, which is why this script may show what a real release must not: held-out accuracy, and many fits to
-the same table.
+are public, which is why this script may show what a real release must not: held-out accuracy, and many fits
+to the same table.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from sklearn.model_selection import train_test_split
 import onedraw
 
 # What is plausible for such a measurement, in round numbers from outside the table: a radius in units of the
-# image, the spread of grey values, and an index of shape that starts at 0. Computing them from the table would
-# leak it. They only set the units in which the prior is wide: nothing is clipped, values beyond them are welcome.
+# image, the spread of grey values, and an index of shape that starts at 0. Computing them from the table
+# would leak it. They only set the units in which the prior is wide: nothing is clipped, values beyond them
+# are welcome.
 BOUNDS = {
     "mean radius": (5.0, 30.0),
     "mean texture": (5.0, 40.0),
@@ -181,16 +182,14 @@ def print_small_print(private: Any) -> None:
         say(assumption, indent="  - ")
     if release.seeded:
         print()
-        say(
-            "SEEDED: whoever knows the seed can undo the privacy. Never publish such a release of private data."
-        )
+        say("SEEDED: whoever knows the seed can undo the privacy. Never publish such a release.")
 
 
 # -- picture -------------------------------------------------------------------------------------------------
 
 
 def refit(X: Any, y: Any, options: argparse.Namespace) -> dict[float, list[Any]]:
-    """Many releases of one table, to show their spread. On private data each of them would cost its epsilon."""
+    """Many releases of one table, to show their spread. On private data each would cost its epsilon."""
     seeds = np.random.SeedSequence(options.seed) if options.seed is not None else None
     epsilons = sorted({*EPSILONS, options.epsilon})
     fits: dict[float, list[Any]] = {}

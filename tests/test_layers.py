@@ -20,6 +20,7 @@ LAYERS = [
     ["privacy"],
     ["posterior"],
     ["samplers"],
+    ["model"],
     ["release"],
     ["ledger"],
     ["mechanisms"],

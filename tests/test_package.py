@@ -81,7 +81,11 @@ def test_dir_shows_the_public_names():
 
 
 def test_version_is_the_installed_one():
-    assert onedraw.__version__ == __version__ == importlib.metadata.version("onedraw")
+    try:
+        installed = importlib.metadata.version("onedraw")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("run from a checkout that is not installed")
+    assert onedraw.__version__ == __version__ == installed
 
 
 def test_the_types_are_shipped():

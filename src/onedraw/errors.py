@@ -10,7 +10,12 @@
     │   ├── AcceptanceTooLow             the envelope fits too badly to finish
     │   └── NonFiniteDensity             the log density is not a number somewhere
     ├── ReleaseFormatError (ValueError)  a release file is truncated, edited or of another version
+    ├── LedgerError (RuntimeError)       the budget ledger gave no receipt, so nothing may be released
+    │   ├── BudgetExceeded               the charge would exceed the budget of its data set
+    │   └── UnknownDataset               the ledger has no data set of that name
     └── MissingExtra (ImportError)       an optional dependency is not installed
+
+One warning has a class of its own, to be filtered by: ``DuplicateDataWarning`` (UserWarning).
 
 A message names the value, the requirement and the remedy. None of them quotes a private record.
 
@@ -59,6 +64,52 @@ class NonFiniteDensity(SamplingError):
 
 class ReleaseFormatError(OnedrawError, ValueError):
     """A release file is truncated, edited by hand, or written by another schema version."""
+
+
+class LedgerError(OnedrawError, RuntimeError):
+    """The budget ledger gave no receipt, so nothing may be released."""
+
+
+class BudgetExceeded(LedgerError):
+    """The charge would exceed the budget of its data set; the ledger is unchanged.
+
+    Attributes:
+        requested: the epsilon (or, if ``quantity`` says so, the delta) that was asked for.
+        remaining: the largest that one more charge of a single draw could have.
+        dataset: the name of the data set.
+        quantity: "epsilon" or "delta".
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        requested: float | None = None,
+        remaining: float | None = None,
+        dataset: str | None = None,
+        quantity: str = "epsilon",
+    ) -> None:
+        super().__init__(message)
+        self.requested = requested
+        self.remaining = remaining
+        self.dataset = dataset
+        self.quantity = quantity
+
+
+class UnknownDataset(LedgerError):
+    """The ledger has no data set of that name.
+
+    Attributes:
+        dataset: the name that was asked for.
+    """
+
+    def __init__(self, message: str, *, dataset: str | None = None) -> None:
+        super().__init__(message)
+        self.dataset = dataset
+
+
+class DuplicateDataWarning(UserWarning):
+    """The same rows seem to be registered under two names, each with a budget of its own."""
 
 
 class MissingExtra(OnedrawError, ImportError):

@@ -15,6 +15,7 @@ may be published.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,15 @@ class RegressionModel:
 
     def __post_init__(self) -> None:
         one_of(KINDS, kind=self.kind)
+        if self.classes is not None:
+            _check_labels(self.classes)
+        names = self.parameter_names()
+        if len(set(names)) < len(names):
+            repeated = Counter(names).most_common(1)[0][0]
+            raise InvalidInput(
+                f"Expected every parameter to have a name of its own, got {repeated!r} more than once. "
+                "Rename the features."
+            )
         if self.feature_bounds is not None and len(self.feature_bounds) != len(self.features):
             raise InvalidInput(
                 f"Expected one pair of feature_bounds per feature ({len(self.features)}), "
@@ -75,6 +85,20 @@ class RegressionModel:
         """Rows of ``coef``: one per class for the multinomial model, otherwise one."""
         return len(self.classes) if self.kind == "multinomial" and self.classes is not None else 1
 
+    @property
+    def dim(self) -> int:
+        """The number of working parameters: contrasts, not classes, for the multinomial."""
+        outputs = max(1, self.num_outputs - 1)
+        per_output = self.num_features + int(self.fit_intercept)
+        return outputs * per_output + int(self.scale_floor is not None)
+
+    def parameter_names(self) -> list[str]:
+        """Names in the order of ``Parameters.flat``: coefficients (class by class), intercepts, scale."""
+        tags = [""] if self.kind != "multinomial" else [f" [{label}]" for label in self.classes or ()]
+        names = [f"{feature}{tag}" for tag in tags for feature in self.features]
+        names += [f"(intercept){tag}" for tag in tags]
+        return names if self.scale_floor is None else [*names, "(scale)"]
+
     def family(self) -> Family:
         """The family of the response in working units."""
         if self.kind == "logistic":
@@ -87,7 +111,6 @@ class RegressionModel:
         return Gaussian(scale_floor=self.scale_floor)
 
     # -- into working units
-    # -------------------------------------------------------------------------------------
 
     def scale_features(self, features: Array) -> Array:
         """Features in working units; values beyond the declared bounds are kept as they are, not clipped."""
@@ -98,11 +121,12 @@ class RegressionModel:
 
     def scale_response(self, response: Array) -> Array:
         """The response in working units; not clipped either."""
-        centre, half = self._target_map()
-        return response if self.target_bounds is None else (response - centre) / half
+        if self.target_bounds is None:
+            return response
+        centre, half = unit_map(self.target_bounds, self.fit_intercept)
+        return (response - centre) / half
 
     # -- and back
-    # -----------------------------------------------------------------------------------------------
 
     def original_units(self, draws: Array) -> Parameters:
         """Working draws (k, p), with the scale itself as last column if the model has one, in original
@@ -110,7 +134,7 @@ class RegressionModel:
         """
         location = draws[:, :-1] if self.scale_floor is not None else draws
         scale = draws[:, -1] if self.scale_floor is not None else None
-        outputs, d = (self.num_outputs - 1 or 1), self.num_features
+        outputs, d = max(1, self.num_outputs - 1), self.num_features
         coef = location[:, : outputs * d].reshape(-1, outputs, d)
         intercept = location[:, outputs * d :] if self.fit_intercept else np.zeros((len(draws), outputs))
         if self.kind == "multinomial":
@@ -120,34 +144,18 @@ class RegressionModel:
         centre, half = self._feature_map()
         coef = coef / half
         intercept = intercept - coef @ centre
-        target_centre, target_half = self._target_map()
-        return Parameters(
-            coef=coef * target_half,
-            intercept=intercept * target_half + target_centre,
-            scale=None if scale is None else scale * target_half,
-        )
+        if self.target_bounds is not None:
+            target_centre, target_half = unit_map(self.target_bounds, self.fit_intercept)
+            coef, intercept = coef * target_half, intercept * target_half + target_centre
+            scale = None if scale is None else scale * target_half
+        return Parameters(coef=coef, intercept=intercept, scale=scale)
 
     def _feature_map(self) -> tuple[Array, Array]:
+        """Centres and half-widths, (d,) each."""
         if self.feature_bounds is None:
             return np.zeros(self.num_features), np.ones(self.num_features)
-        bounds = np.array(self.feature_bounds, dtype=np.float64).reshape(-1, 2)
-        if not self.fit_intercept:
-            # Centring would need an intercept to come back from.
-            return np.zeros(self.num_features), np.abs(bounds).max(axis=1)
-        return bounds.mean(axis=1), 0.5 * (bounds[:, 1] - bounds[:, 0])
-
-    def _target_map(self) -> tuple[float, float]:
-        if self.target_bounds is None:
-            return 0.0, 1.0
-        low, high = self.target_bounds
-        if not self.fit_intercept:
-            return 0.0, max(abs(low), abs(high))
-        return 0.5 * (low + high), 0.5 * (high - low)
-
-    @property
-    def target_unit(self) -> float:
-        """How many units of the response make one working unit."""
-        return self._target_map()[1]
+        maps = np.array([unit_map(pair, self.fit_intercept) for pair in self.feature_bounds]).reshape(-1, 2)
+        return maps[:, 0], maps[:, 1]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -175,3 +183,28 @@ class RegressionModel:
             target_bounds=None if target is None else (target[0], target[1]),
             scale_floor=values["scale_floor"],
         )
+
+
+def unit_map(bounds: Bounds, fit_intercept: bool) -> tuple[float, float]:
+    """Centre and half-width of the map to [-1, 1]; without an intercept to come back from, the centre is 0.
+
+    >>> unit_map((0.0, 100.0), True), unit_map((-20.0, 100.0), False)
+    ((50.0, 50.0), (0.0, 100.0))
+    """
+    low, high = bounds
+    if not fit_intercept:
+        return 0.0, max(abs(low), abs(high))
+    # Halved first: the sum of two large bounds may overflow.
+    return 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+
+
+def _check_labels(labels: tuple[Any, ...]) -> None:
+    """Labels are published as JSON. They may come from the data, so the message names only their type."""
+    for label in labels:
+        if not isinstance(label, str | bool | int | float) or (
+            isinstance(label, float) and not np.isfinite(label)
+        ):
+            raise InvalidInput(
+                f"Expected class labels to be text, booleans or finite numbers, got one of type "
+                f"{type(label).__name__}. Recode the labels, for example as text."
+            )

@@ -27,7 +27,8 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ from onedraw.types import Array
 
 BLOCK_CELLS = 1 << 14
 """Rows times columns of a block: 128 KiB of doubles, so that elementwise passes stay in cache."""
-PARALLEL_CELLS = 1 << 20
+PARALLEL_CELLS = 1 << 17
 SPANS = 8
 PLAIN = ((0.0, 1.0),)
 SMOOTH = ((-math.sqrt(3.0), 1 / 6), (0.0, 2 / 3), (math.sqrt(3.0), 1 / 6))
@@ -50,6 +51,16 @@ SMOOTH = ((-math.sqrt(3.0), 1 / 6), (0.0, 2 / 3), (math.sqrt(3.0), 1 / 6))
 def _workers() -> ThreadPoolExecutor:
     """Threads for elementwise NumPy work, which releases the interpreter's lock."""
     return ThreadPoolExecutor(max_workers=min(SPANS, os.cpu_count() or 1), thread_name_prefix="onedraw")
+
+
+def _average(losses: list[Derivatives], weights: list[float]) -> Derivatives:
+    """The weighted sum of each field that is there."""
+
+    def combine(name: str) -> Any:
+        values = [getattr(loss, name) for loss in losses]
+        return None if values[0] is None else sum(w * v for w, v in zip(weights, values, strict=True))
+
+    return Derivatives(**{field.name: combine(field.name) for field in fields(Derivatives)})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,8 +110,7 @@ class Posterior:
             passes=[0.0],
         )
 
-    # -- evaluation
-    # ---------------------------------------------------------------------------------------------
+    # -- evaluation --------------------------------------------------------------------------------------
 
     def log_density(self, thetas: Array) -> Array:
         """Unnormalised log density of each row of ``thetas`` (m, p); -inf only outside a truncated prior."""
@@ -150,15 +160,13 @@ class Posterior:
         def block(rows: slice) -> tuple[Array, ...]:
             y, eta, design = self.response[rows, None], self._predictor(rows, thetas), self.design(rows)
             spread = 0.0 if root is None else np.sqrt(np.square(design @ root).sum(axis=1))[:, None]
-            parts: list[Array] = []
-            for node, node_weight in nodes:
-                shifted = eta + node * spread if node else eta
-                loss = self.loss.derivatives(y, shifted, self.beta, scale, order=2)
-                pieces = self._quadratic_pieces(rows, design, loss)
-                parts = [node_weight * new + (parts[i] if parts else 0.0) for i, new in enumerate(pieces)]
-            return tuple(parts)
+            losses = [
+                self.loss.derivatives(y, eta + node * spread, self.beta, scale, order=2) for node, _ in nodes
+            ]
+            loss = losses[0] if len(losses) == 1 else _average(losses, [weight for _, weight in nodes])
+            return self._quadratic_pieces(rows, design, loss)
 
-        total, gradient, curvature, cross, d2_scale = self.sum_over_blocks(block, 1)
+        total, gradient, curvature, cross, d2_scale = self.sum_over_blocks(block, 1, work=size)
         order = self._design_order()
         hessian = np.zeros((p, p))
         hessian[: q * size, : q * size] = curvature.reshape(q * size, q * size)[np.ix_(order, order)]
@@ -174,18 +182,20 @@ class Posterior:
         hessian[np.diag_indices(p)] += self.prior.negative_hessian_diagonal(theta)
         return value, (self.prior.gradient(thetas) - self.weight * gradient)[0], hessian
 
-    # -- pieces
-    # -------------------------------------------------------------------------------------------------
+    # -- pieces ------------------------------------------------------------------------------------------
 
-    def sum_over_blocks(self, block: Callable[[slice], tuple[Array, ...]], columns: int) -> tuple[Array, ...]:
+    def sum_over_blocks(
+        self, block: Callable[[slice], tuple[Array, ...]], columns: int, work: int = 1
+    ) -> tuple[Array, ...]:
         """Sum what ``block`` returns over cache-sized blocks of rows, large sums on all cores.
 
-        The blocks and the order of summation depend only on the shapes, so a seed gives the same draw on any
+        ``columns`` log densities are counted; ``work`` is how many more doubles a row of one takes. The
+        blocks and the order of summation depend only on the shapes, so a seed gives the same draw on any
         number of cores.
         """
         self.passes[0] += columns
-        n = self.num_records
-        rows = max(64, BLOCK_CELLS // max(1, columns * self.num_predictors))
+        n, columns = self.num_records, columns * self.num_predictors * work
+        rows = max(64, BLOCK_CELLS // max(1, columns))
 
         def span(start: int, stop: int) -> tuple[Array, ...]:
             total = block(slice(start, min(start + rows, stop)))

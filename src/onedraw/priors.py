@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import special
@@ -46,6 +47,13 @@ class ScalePrior:
                 f"Expected the scale's ceiling > its floor, got ceiling={self.ceiling:g} and "
                 f"floor={self.floor:g}."
             )
+        low, high, _ = self._precision_range()
+        if not abs(high - low) > 1e-290:
+            raise InvalidInput(
+                f"Expected a scale prior with some mass between floor={self.floor:g} and ceiling={self.ceiling:g}, "
+                f"got shape={self.shape:g} and rate={self.rate:g}, which put none there. Choose a rate near "
+                "shape times the square of a plausible scale."
+            )
 
     def scale(self, u: Array) -> Array:
         """The residual scale at working coordinate u; overflow is cut off far above any ceiling."""
@@ -55,41 +63,56 @@ class ScalePrior:
         """The working coordinate of a scale above the floor."""
         return math.log(scale - self.floor)
 
-    def _precision_range(self) -> tuple[float, float]:
-        """The probabilities below 1/ceiling^2 and below 1/floor^2 of the gamma law of 1/scale^2."""
-        low = 0.0 if math.isinf(self.ceiling) else self.rate / self.ceiling**2
-        high = self.rate / self.floor**2
-        return float(special.gammainc(self.shape, low)), float(special.gammainc(self.shape, high))
+    def _precision_range(self) -> tuple[float, float, bool]:
+        """Probabilities of the gamma law of 1/scale^2 at the ceiling and at the floor; True if of its upper
+        tail.
+
+        The tail is the one in which both are small, so that their difference keeps its digits.
+        """
+        low, high = self.rate / self.ceiling**2, self.rate / self.floor**2
+        upper = low > self.shape
+        tail = special.gammaincc if upper else special.gammainc
+        return float(tail(self.shape, low)), float(tail(self.shape, high)), upper
+
+    @cached_property
+    def _log_constant(self) -> float:
+        low, high, _ = self._precision_range()
+        constant = math.log(2.0) + self.shape * math.log(self.rate) - math.lgamma(self.shape)
+        return constant - math.log(abs(high - low))
 
     def log_density_of_scale(self, scale: Array) -> Array:
         """Normalised log density of the scale itself (not of scale^2), -inf outside [floor, ceiling]."""
-        low, high = self._precision_range()
-        constant = (
-            math.log(2.0) + self.shape * math.log(self.rate) - math.lgamma(self.shape) - math.log(high - low)
-        )
         inside = (scale >= self.floor) & (scale <= self.ceiling)
-        value = constant - (2.0 * self.shape + 1.0) * np.log(scale) - self.rate / np.square(scale)
-        return np.where(inside, value, -np.inf)
+        return np.where(inside, self._log_density(np.log(np.maximum(scale, self.floor))), -np.inf)
 
     def log_density(self, u: Array) -> Array:
         """Log density of the working coordinate, Jacobian d scale/du = exp(u) included."""
-        return self.log_density_of_scale(self.scale(u)) + u
+        return np.where(self.scale(u) <= self.ceiling, self._log_density(self._log_scale(u)) + u, -np.inf)
 
     def derivatives(self, u: Array) -> tuple[Array, Array]:
         """First and second derivative of ``log_density`` in u, inside the support."""
-        step = np.exp(np.minimum(u, 300.0))
-        scale = self.floor + step
+        # With r = d log scale/du = exp(u)/scale, whose own derivative is r (1 - r).
+        r = special.expit(u - math.log(self.floor))
+        precision = self.rate * np.exp(-2.0 * self._log_scale(u))
+        slope = 2.0 * precision - (2.0 * self.shape + 1.0)
+        return slope * r + 1.0, slope * r * (1.0 - r) - 4.0 * precision * r * r
+
+    def _log_scale(self, u: Array) -> Array:
+        """log(floor + exp(u)) for any u: cut off instead, the density would rise again far out."""
+        return np.logaddexp(math.log(self.floor), u)
+
+    def _log_density(self, log_scale: Array) -> Array:
+        """Log density of the scale, inside the support."""
         power = 2.0 * self.shape + 1.0
-        d_scale = -power / scale + 2.0 * self.rate / scale**3
-        d2_scale = power / scale**2 - 6.0 * self.rate / scale**4
-        return d_scale * step + 1.0, d2_scale * step**2 + d_scale * step
+        return self._log_constant - power * log_scale - self.rate * np.exp(-2.0 * log_scale)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Working coordinates drawn from the prior, by inversion."""
-        low, high = self._precision_range()
-        uniform = low + (high - low) * rng.random(size)
-        precision = special.gammaincinv(self.shape, uniform) / self.rate
-        scale = 1.0 / np.sqrt(precision)
+        low, high, upper = self._precision_range()
+        inverse = special.gammainccinv if upper else special.gammaincinv
+        # 1 - random() is never 0, so the precision is not either.
+        precision = inverse(self.shape, low + (high - low) * (1.0 - rng.random(size))) / self.rate
+        scale = np.minimum(1.0 / np.sqrt(precision), self.ceiling)
         return np.asarray(np.log(np.maximum(scale - self.floor, 1e-300)))
 
 
@@ -146,6 +169,7 @@ class Prior:
             # Truncated by inversion: redrawing until inside would be as good, but this never loops.
             half = 0.5 * math.erf(self.box / math.sqrt(2.0))
             draws = special.ndtri(0.5 + half * (2.0 * rng.random((num, dim)) - 1.0))
+            draws = np.clip(draws, -self.box, self.box)  # against rounding
         draws *= self.scale
         if self.noise is not None:
             draws[:, -1] = self.noise.sample(rng, num)

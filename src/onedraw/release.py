@@ -9,7 +9,7 @@ diagnostics, no fitted values, and the number of records only where neighbouring
 numbers are therefore rounded to multiples of a public step: 2^-40 of the prior scale (rounded to a power of
 two) for coefficients, 2^-40 of the floor for a residual scale (rounded up, so that it never falls below its
 floor). That is a millionth of a standard error even at n = 1e10, so it costs no accuracy, and it drops the
-11 or more lowest bits of every number larger than the prior scale times 2^-1 and more of smaller ones.
+12 or more lowest bits of every number up to the prior scale, and one bit less for each doubling above it.
 
 >>> spacing = coefficient_step(3.0)
 >>> spacing == 2.0 ** -38
@@ -42,12 +42,17 @@ GRID_BITS = 40
 
 def coefficient_step(prior_scale: float) -> float:
     """The public spacing of released coefficients, a power of two."""
-    return 2.0 ** (round(math.log2(prior_scale)) - GRID_BITS)
+    return _power_of_two(prior_scale)
 
 
 def scale_step(scale_floor: float) -> float:
     """The public spacing of released residual scales, a power of two."""
-    return 2.0 ** (round(math.log2(scale_floor)) - GRID_BITS)
+    return _power_of_two(scale_floor)
+
+
+def _power_of_two(unit: float) -> float:
+    exponent = round(math.log2(unit)) - GRID_BITS
+    return math.ldexp(1.0, max(exponent, -1022))  # never so small that it underflows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +64,17 @@ class Grid:
 
     def round(self, draws: Array) -> Array:
         """Draws (k, p) moved to the grid; the last column is the scale if the grid has one for it."""
-        rounded = np.rint(draws / self.coefficient) * self.coefficient
+        rounded = np.rint(draws / self.coefficient) * self.coefficient + 0.0  # no negative zero
         if self.scale is not None:
             rounded[:, -1] = np.ceil(draws[:, -1] / self.scale) * self.scale
         return rounded
+
+    def holds(self, draws: Array) -> bool:
+        """Whether every number of draws (k, p) lies on the grid."""
+        steps = np.full(draws.shape[1], self.coefficient)
+        if self.scale is not None:
+            steps[-1] = self.scale
+        return bool((np.remainder(draws, steps) == 0.0).all())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,13 +82,15 @@ class Release:
     """A published model: draws, what they mean, what is guaranteed, and on what evidence.
 
     ``draws`` are in working units, on ``grid``; ``parameters`` are in original units. ``seeded`` is true if
-    the user fixed the random seed, which voids the guarantee against anyone who knows it. ``num_records`` is
-    None where it is private.
+    the user fixed the random seed, which voids the guarantee against anyone who knows it. ``mechanism``
+    names the posterior that was drawn from (loss, beta, weight, prior). ``num_records`` is None where it is
+    private.
     """
 
     model: RegressionModel
     draws: tuple[tuple[float, ...], ...]
     grid: Grid
+    mechanism: Mapping[str, str | float | None]
     guarantee: Guarantee
     assumptions: tuple[str, ...]
     evidence: Evidence
@@ -110,16 +124,9 @@ class Release:
 
     def named_parameters(self) -> dict[str, float]:
         """Name -> value in original units, in the order coefficients, intercepts, scale."""
-        names: list[str] = []
-        tags = [""] if self.model.num_outputs == 1 else [f" [{c}]" for c in self.model.classes or ()]
-        for tag in tags:
-            names += [f"{feature}{tag}" for feature in self.model.features]
-        names += [f"(intercept){tag}" for tag in tags]
-        names += ["(scale)"] if self.model.scale_floor is not None else []
-        return dict(zip(names, self.estimate.flat()[0].tolist(), strict=True))
+        return dict(zip(self.model.parameter_names(), self.estimate.flat()[0].tolist(), strict=True))
 
     # -- files
-    # --------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; ``docs/release_format.md`` documents every field."""
@@ -130,6 +137,7 @@ class Release:
             "parameters": self.named_parameters(),
             "draws": [list(draw) for draw in self.draws],
             "grid": {"coefficient": self.grid.coefficient, "scale": self.grid.scale},
+            "mechanism": dict(self.mechanism),
             "guarantee": self.guarantee.to_dict(),
             "statement": str(self.guarantee),
             "assumptions": list(self.assumptions),
@@ -156,16 +164,16 @@ class Release:
         """Read a release from a file, or from JSON text. Nothing in it is executed."""
         text = str(source)
         if not text.lstrip().startswith("{"):
-            try:
-                text = Path(source).read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise ReleaseFormatError(f"Cannot read a release from {text!r}: {error}.") from error
+            text = _read(text)
         try:
-            content = json.loads(text)
+            content = json.loads(text, parse_constant=_refuse_constant)
         except json.JSONDecodeError as error:
             raise ReleaseFormatError(
-                f"This is not a whole release file (line {error.lineno}: {error.msg}). Copy the original again."
+                f"This is not a whole release file (line {error.lineno}: {error.msg}). "
+                "Copy the original again."
             ) from error
+        except RecursionError:
+            raise ReleaseFormatError("This is not a release file: it is nested too deeply.") from None
         return cls.from_dict(content)
 
     @classmethod
@@ -173,27 +181,99 @@ class Release:
         """The inverse of ``to_dict``, refusing what it did not write."""
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
             found = content.get("schema") if isinstance(content, dict) else type(content).__name__
-            raise ReleaseFormatError(f"Expected a release with schema {SCHEMA!r}, got {found!r}.")
-        stated = content.get("digest")
-        if stated != _digest({key: value for key, value in content.items() if key != "digest"}):
+            raise ReleaseFormatError(
+                f"Expected a release with schema {SCHEMA!r}, got {found!r}. "
+                "Read it with the version that wrote it."
+            )
+        body = {key: value for key, value in content.items() if key != "digest"}
+        try:
+            digest = _digest(body)
+        except (TypeError, ValueError) as error:
+            raise ReleaseFormatError(f"The release holds what no release can: {error}.") from error
+        if content.get("digest") != digest:
             raise ReleaseFormatError(
                 "The release does not match its digest: it was edited or damaged. Use the original file."
             )
         try:
-            return cls(
-                model=RegressionModel.from_dict(content["model"]),
-                draws=tuple(tuple(float(v) for v in draw) for draw in content["draws"]),
-                grid=Grid(**content["grid"]),
-                guarantee=Guarantee(**content["guarantee"]),
-                assumptions=tuple(content["assumptions"]),
-                evidence=Evidence(**content["evidence"]),
-                seeded=bool(content["seeded"]),
-                num_records=content["num_records"],
-                receipt=content["receipt"],
-                version=content["version"],
+            release = cls._from_body(body)
+            _check_draws(release)
+            rewritten = release.to_dict()
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError, OnedrawError) as error:
+            raise ReleaseFormatError(
+                f"The release lacks or misstates a field ({type(error).__name__}: {error}). "
+                "Use the original file."
+            ) from error
+        # Parameters follow from the draws, up to how the last bit of a sum is rounded on another machine.
+        differing = [key for key in {**rewritten, **content} if key not in ("parameters", "digest")]
+        differing = [key for key in differing if not _same(rewritten.get(key), content.get(key))]
+        if not _close(rewritten["parameters"], content["parameters"]):
+            differing.append("parameters")
+        if differing:
+            raise ReleaseFormatError(
+                f"The release contradicts itself or its format in {sorted(differing)}. Use the original file."
             )
-        except (KeyError, TypeError, ValueError, OnedrawError) as error:
-            raise ReleaseFormatError(f"The release lacks or misstates a field: {error}.") from error
+        return release
+
+    @classmethod
+    def _from_body(cls, body: dict[str, Any]) -> Release:
+        return cls(
+            model=RegressionModel.from_dict(body["model"]),
+            draws=tuple(tuple(float(value) for value in draw) for draw in body["draws"]),
+            grid=Grid(**body["grid"]),
+            mechanism=dict(body["mechanism"]),
+            guarantee=Guarantee(**body["guarantee"]),
+            assumptions=tuple(str(line) for line in body["assumptions"]),
+            evidence=Evidence(**{key: str(value) for key, value in body["evidence"].items()}),
+            seeded=bool(body["seeded"]),
+            num_records=None if body["num_records"] is None else int(body["num_records"]),
+            receipt=None if body["receipt"] is None else {str(k): str(v) for k, v in body["receipt"].items()},
+            version=str(body["version"]),
+        )
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:  # UnicodeDecodeError and a null byte in the name are ValueErrors
+        shown = path if len(path) <= 200 else path[:200] + "..."
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise ReleaseFormatError(
+            f"Cannot read a release from {shown!r} ({reason}). "
+            "Give the path of a file written by to_json, or its text."
+        ) from error
+
+
+def _refuse_constant(name: str) -> float:
+    raise ReleaseFormatError(
+        f"The release holds {name}, which is not a released number. Use the original file."
+    )
+
+
+def _check_draws(release: Release) -> None:
+    """Draws are as many as guaranteed, of the model's dimension, on the grid, and not below the floor."""
+    draws = np.array(release.draws)
+    expected = (release.guarantee.draws, release.model.dim)
+    if draws.shape != expected:
+        raise ReleaseFormatError(f"expected draws of shape {expected}, got {draws.shape}")
+    if not release.grid.holds(draws):
+        raise ReleaseFormatError("a draw lies off the public grid")
+    floor = release.model.scale_floor
+    if floor is not None and (draws[:, -1] < floor).any():
+        raise ReleaseFormatError("a scale lies below its floor")
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Equal as JSON: true is not 1, and "1" is not 1."""
+    return _digest({"": left}) == _digest({"": right})
+
+
+def _close(left: dict[str, float], right: Any) -> bool:
+    if not isinstance(right, dict) or list(left) != list(right):
+        return False
+    return all(
+        isinstance(v, float) and math.isclose(v, left[k], rel_tol=1e-9, abs_tol=1e-9)
+        for k, v in right.items()
+    )
 
 
 def _digest(content: dict[str, Any]) -> str:

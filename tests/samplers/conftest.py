@@ -112,61 +112,56 @@ def poisson_integral(beta: float) -> Any:
 
     def value(eta: Any) -> Any:
         inside = spline(np.clip(eta, nodes[0], nodes[-1]))
-        return np.where(eta > nodes[-1], inside * np.exp(-0.5 * (beta - 1.0) * (eta - nodes[-1])), inside)
+        return inside * np.exp(-0.5 * (beta - 1.0) * np.maximum(eta - nodes[-1], 0.0))
 
     return value
 
 
 class Oracle:
-    """A histogram of the posterior on a tensor grid that is refined where the mass is."""
+    """A histogram of the posterior on a tensor grid whose cells follow its margins."""
 
-    def __init__(self, case: Case, *, cells: int = 250, most: int = 420) -> None:
+    def __init__(self, case: Case) -> None:
         self.case = case
         dim = case.posterior().dim
-        scale = case.prior_scale
-        edge = 9.0 if case.box is None else case.box
-        graded = np.geomspace(1e-11, edge, 40)
-        coefficient = scale * np.unique(np.concatenate([-graded, [0.0], graded, np.linspace(-edge, edge, 61)]))
-        axes = [np.stack([coefficient[:-1], coefficient[1:]], axis=1)] * dim
+        look, final = (60, 240) if dim < 3 else (24, 72)
+        graded = np.geomspace(1e-10, 9.0 if case.box is None else case.box, look // 2)
+        axes = [case.prior_scale * np.concatenate([-graded[::-1], [0.0], graded])] * dim
         if case.floor is not None:
             top = min(case.ceiling - case.floor, 1e5)
-            steps = np.append(0.0, np.geomspace(1e-5 * case.floor, top, 100))
-            axes[-1] = case.floor + np.stack([steps[:-1], steps[1:]], axis=1)
-        if dim == 3:  # keep the first look affordable
-            axes = [_coarser(axis) for axis in axes]
-            cells, most = 50, 90
-        for _ in range(40):
-            mass = self._masses(axes)
-            margins = [mass.sum(axis=tuple(j for j in range(dim) if j != i)) for i in range(dim)]
-            if all((m <= 1.0 / cells).all() or len(a) >= most for m, a in zip(margins, axes, strict=True)):
-                break
-            axes = [_refine(axis, m, cells) for axis, m in zip(axes, margins, strict=True)]
-        self.axes, self.mass = axes, mass
+            axes[-1] = case.floor + np.append(0.0, np.geomspace(1e-6 * case.floor, top, look))
+        fixed = axes
+        # A posterior much narrower than a cell is not where the cell's middle says, so warm densities come first.
+        temperatures = np.append(3.0 ** np.arange(np.ceil(np.log(1.0 + 10.0 * len(case.y) * case.weight) / np.log(3.0)), 0, -1), 1.0)
+        for temperature in np.repeat(temperatures, 2):
+            mass = self._masses(axes, temperature)
+            axes = [_regrid(axis, margin, known, look) for axis, margin, known in zip(axes, _margins(mass), fixed, strict=True)]
+        mass = self._masses(axes, 1.0)
+        self.axes = [_regrid(axis, margin, known[::4], final) for axis, margin, known in zip(axes, _margins(mass), fixed, strict=True)]
+        self.mass = self._masses(self.axes, 1.0)
+        self.margins = _margins(self.mass)
+        assert max(margin.max() for margin in self.margins) < 4.0 / final, "the oracle's grid is too coarse"
 
-    def _masses(self, axes: list[Any]) -> Any:
-        middles = [axis.mean(axis=1) for axis in axes]
+    def _masses(self, axes: list[Any], temperature: float) -> Any:
+        middles = [0.5 * (axis[:-1] + axis[1:]) for axis in axes]
         grid = np.stack([g.ravel() for g in np.meshgrid(*middles, indexing="ij")], axis=1)
-        value = self.case.log_density(grid).reshape([len(m) for m in middles])
+        value = self.case.log_density(grid).reshape([len(m) for m in middles]) / temperature
         for i, axis in enumerate(axes):
-            width = np.log(axis[:, 1] - axis[:, 0])
-            value = value + width.reshape([-1 if j == i else 1 for j in range(len(axes))])
+            value = value + np.log(np.diff(axis)).reshape([-1 if j == i else 1 for j in range(len(axes))])
         mass = np.exp(value - value.max())
         return mass / mass.sum()
 
     def uniforms(self, natural: Any) -> Any:
         """Rosenblatt transform: independent uniforms if the draws come from the posterior."""
         result = np.empty_like(natural)
+        pick = np.arange(len(natural))
         index: tuple[Any, ...] = ()
         for i, axis in enumerate(self.axes):
-            rest = tuple(range(i + 1, len(self.axes)))
-            table = self.mass.sum(axis=rest) if rest else self.mass
-            rows = np.broadcast_to(table[index], (len(natural), len(axis))) if i else np.tile(table, (len(natural), 1))
-            where = np.clip(np.searchsorted(axis[:, 0], natural[:, i], side="right") - 1, 0, len(axis) - 1)
+            table = self.mass.sum(axis=tuple(range(i + 1, len(self.axes))))
+            rows = np.broadcast_to(table[index], (len(natural), len(axis) - 1))
+            where = np.clip(np.searchsorted(axis, natural[:, i], side="right") - 1, 0, len(axis) - 2)
+            part = np.clip((natural[:, i] - axis[where]) / (axis[where + 1] - axis[where]), 0.0, 1.0)
             below = np.cumsum(rows, axis=1)
-            part = np.clip((natural[:, i] - axis[where, 0]) / (axis[where, 1] - axis[where, 0]), 0.0, 1.0)
-            pick = np.arange(len(natural))
-            total = np.maximum(below[:, -1], 1e-300)
-            result[:, i] = (below[pick, where] - (1.0 - part) * rows[pick, where]) / total
+            result[:, i] = (below[pick, where] - (1.0 - part) * rows[pick, where]) / np.maximum(below[:, -1], 1e-300)
             index = (*index, where)
         return np.clip(result, 0.0, 1.0)
 
@@ -176,40 +171,132 @@ class Oracle:
         dim = u.shape[1]
         found = {f"conditional {i}": float(stats.kstest(u[:, i], "uniform").pvalue) for i in range(dim)}
         for i in range(1, dim):
-            others = tuple(j for j in range(dim) if j != i)
-            margin = self.mass.sum(axis=others)
-            axis = self.axes[i]
-            knots = np.stack([axis[:, 0], axis[:, 1]], axis=1).ravel()
-            top = np.cumsum(margin)
-            levels = np.stack([top - margin, top], axis=1).ravel()
-            found[f"margin {i}"] = float(stats.kstest(np.interp(natural[:, i], knots, levels), "uniform").pvalue)
+            levels = np.append(0.0, np.cumsum(self.margins[i]))
+            found[f"margin {i}"] = float(stats.kstest(np.interp(natural[:, i], self.axes[i], levels), "uniform").pvalue)
         if dim > 1:
-            bins = 6 if dim == 2 else 4
-            counts = np.histogramdd(u, bins=bins, range=[(0.0, 1.0)] * dim)[0].ravel()
+            counts = np.histogramdd(u, bins=6 if dim == 2 else 4, range=[(0.0, 1.0)] * dim)[0].ravel()
             found["joint"] = float(stats.chisquare(counts).pvalue)
         return found
 
 
-def _coarser(axis: Any) -> Any:
-    edges = np.append(axis[::3, 0], axis[-1, 1])
-    return np.stack([edges[:-1], edges[1:]], axis=1)
+def _margins(mass: Any) -> list[Any]:
+    return [mass.sum(axis=tuple(j for j in range(mass.ndim) if j != i)) for i in range(mass.ndim)]
 
 
-def _refine(axis: Any, margin: Any, cells: int) -> Any:
-    """Split the intervals that hold too much and forget those that hold nothing and touch nothing."""
-    heavy = margin > 1e-9
-    near = heavy | np.append(heavy[1:], False) | np.append(False, heavy[:-1])
-    pieces = []
-    for (low, high), mass, keep in zip(axis, margin, near, strict=True):
-        if not keep:
-            continue
-        parts = int(np.clip(np.ceil(1.5 * mass * cells), 1, 16)) if mass > 1.0 / cells else 1
-        edges = np.linspace(low, high, parts + 1)
-        pieces += [(edges[i], edges[i + 1]) for i in range(parts)]
-    return np.array(pieces)
+def _regrid(axis: Any, margin: Any, fixed: Any, cells: int) -> Any:
+    """Edges at quantiles of a margin, a few far in its tails, and the fixed ones."""
+    tails = np.geomspace(1e-9, 0.3 / cells, 8)
+    levels = np.concatenate([tails, np.linspace(0.0, 1.0, cells + 1), 1.0 - tails])
+    edges = np.unique(np.concatenate([np.interp(levels, np.append(0.0, np.cumsum(margin)), axis), fixed, axis[[0, -1]]]))
+    return edges[np.append(True, np.diff(edges) > 1e-14 * np.abs(edges[1:]))]
+
+
+def _line(family: str, *, n: int = 40, seed: int = 1, noise: float = 0.3, **options: Any) -> Case:
+    """Records that follow the model."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 1))
+    eta = 0.7 * x[:, 0] + (0.4 if options.get("intercept", True) else 0.0)
+    if family == "bernoulli":
+        y = (rng.random(n) < special.expit(eta)).astype(float)
+    elif family == "poisson":
+        y = rng.poisson(np.exp(eta)).astype(float)
+    elif family == "categorical":
+        y = np.where(x[:, 0] > 0.5, 2.0, rng.integers(0, 3, size=n))
+    else:
+        options.setdefault("floor", 0.1)
+        y = eta + noise * rng.normal(size=n)
+    return Case(family=family, x=x, y=y, **options)
+
+
+def _with(case: Case, *, x: dict[int, float] | None = None, y: dict[int, float] | None = None, **options: Any) -> Case:
+    """The case with some records changed."""
+    features, response = np.array(case.x), np.array(case.y)
+    for row, value in (x or {}).items():
+        features[row] = value
+    for row, value in (y or {}).items():
+        response[row] = value
+    return replace(case, x=features, y=response, **options)
+
+
+def _clusters(*centres: float, size: int = 10, floor: float = 0.1, weight: float = 1.0) -> Case:
+    """A location model whose records form groups: one mode for each, and one between them."""
+    y = np.repeat(centres, size) + 0.05 * np.random.default_rng(5).normal(size=size * len(centres))
+    return Case(family="gaussian", x=np.ones((len(y), 1)), y=y, floor=floor, intercept=False, beta=1.8, weight=weight)
+
+
+def _cases() -> dict[str, Case]:
+    nothing = np.zeros((0, 1))
+    ladder = np.linspace(-1.0, 1.0, 30)[:, None]
+    logistic = _line("bernoulli", weight=1.0)
+    linear = _line("gaussian", intercept=False, beta=1.5)
+    counts = _line("poisson", beta=1.5)
+    two_columns = np.random.default_rng(9).normal(size=(40, 2))
+    three_classes = Case(
+        family="categorical", x=ladder[::6] + 0.1, y=np.array([0.0, 0.0, 1.0, 2.0, 2.0]), intercept=False, beta=1.5, weight=5.0
+    )
+    return {
+        "logistic": _line("bernoulli", beta=2.5, weight=0.75),
+        "logistic, beta near 1": _line("bernoulli", beta=1.01, weight=0.9),
+        "logistic, paper's calibration": _line("bernoulli", n=200, beta=11.0, weight=1.0),
+        "logistic, truncated prior": replace(logistic, box=0.3),
+        "linear": _line("gaussian", intercept=False, beta=1.3, weight=0.3),
+        "linear with intercept": _line("gaussian", n=15, beta=1.3, weight=0.3),
+        "linear, ceiling": replace(linear, ceiling=0.35, box=1.0),
+        "poisson": _line("poisson", beta=1.6, weight=0.4),
+        "categorical": _line("categorical", intercept=False),
+        "separable": Case(family="bernoulli", x=ladder, y=(ladder[:, 0] > 0) * 1.0, beta=2.5, weight=2.0),
+        "separable, wide prior": Case(
+            family="bernoulli", x=ladder, y=(ladder[:, 0] > 0) * 1.0, beta=1.2, weight=20.0, prior_scale=30.0
+        ),
+        "separable, three classes": three_classes,
+        "single class": Case(family="bernoulli", x=ladder, y=np.ones(30), weight=1.0),
+        "single class of three": _with(three_classes, y=dict.fromkeys(range(5), 1.0)),
+        "one record": Case(family="bernoulli", x=np.ones((1, 1)), y=np.ones(1), weight=1.0),
+        "one record, linear": Case(
+            family="gaussian", x=np.ones((1, 1)), y=np.array([2.0]), floor=0.1, intercept=False, beta=1.5, weight=1.0
+        ),
+        "one record, poisson": Case(family="poisson", x=np.ones((1, 1)), y=np.array([7.0]), beta=1.5, weight=1.0),
+        "no records": Case(family="bernoulli", x=nothing, y=np.zeros(0)),
+        "no records, linear": Case(family="gaussian", x=nothing, y=np.zeros(0), floor=0.1, intercept=False),
+        "duplicated column": replace(logistic, x=np.hstack([logistic.x, logistic.x]), intercept=False),
+        "columns of 1e-6 and 1e6": replace(logistic, x=two_columns * [1e-6, 1e6], intercept=False),
+        "column of 1e6": replace(logistic, x=1e6 * logistic.x),
+        "outliers in x": _with(logistic, x={0: 1e8, 1: -1e8}, y={0: 0.0, 1: 1.0}),
+        "outliers in x, heavy": _with(logistic, x={0: 1e8, 1: -1e8}, y={0: 0.0, 1: 1.0}, weight=20.0),
+        "outliers in x, linear": _with(linear, x={0: 1e8, 1: -1e8}),
+        "outliers in x, poisson": _with(counts, x={0: 1e8, 1: -1e8}),
+        "outliers in y, linear": _with(linear, y={0: 1e8, 1: -1e8}),
+        "outliers in y, poisson": _with(counts, y={0: 1e6}),
+        "large counts": replace(counts, y=np.full(40, 1e6)),
+        "no counts": replace(counts, y=np.zeros(40)),
+        "two groups": _clusters(-1.5, 1.5),
+        "two groups, heavy": _clusters(-1.5, 1.5, floor=0.05, weight=4.0),
+        "three groups": _clusters(-4.0, 0.0, 5.0, size=7, floor=0.05),
+        "scale on its floor": _line("gaussian", noise=0.001, intercept=False, beta=1.3, weight=1.0),
+        "scale on its floor, heavy": _line("gaussian", noise=0.001, intercept=False, beta=1.3, weight=30.0),
+        "tiny weight": replace(logistic, weight=1e-8),
+        "huge weight": replace(logistic, weight=1e5),
+        "huge weight, linear": replace(linear, weight=1e3),
+        "huge weight, poisson": replace(counts, weight=1e4),
+    }
+
+
+CASES = _cases()
+PROVABLE = {
+    name: replace(case, box=case.box or 6.0, ceiling=min(case.ceiling, 1000.0 * (case.floor or np.inf)))
+    for name, case in CASES.items()
+    if case.family != "categorical"
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests that ask for a ``case`` run on all of them, those that ask for a ``provable_case`` on truncated ones."""
+    for fixture, cases in (("case", CASES), ("provable_case", PROVABLE)):
+        if fixture in metafunc.fixturenames:
+            metafunc.parametrize(fixture, list(cases.values()), ids=list(cases))
 
 
 @pytest.fixture(scope="session")
 def reference() -> SimpleNamespace:
     """The oracle's names, for test modules that cannot import a sibling."""
-    return SimpleNamespace(Case=Case, Oracle=Oracle, replace=replace)
+    return SimpleNamespace(Case=Case, Oracle=Oracle, CASES=CASES, PROVABLE=PROVABLE)

@@ -8,7 +8,8 @@ pickling or printing it leaks nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from onedraw.mechanisms import OnePosteriorSample, Records
 from onedraw.model import Bounds, RegressionModel
 from onedraw.priors import Prior, ScalePrior
 from onedraw.privacy import Guarantee
+from onedraw.privacy.guarantee import NEIGHBOURS
 from onedraw.release import Release
 from onedraw.samplers import BoxSampler, GridSampler, RejectionSampler, Sampler
 from onedraw.types import AnyArray, Array
@@ -69,7 +71,6 @@ class PrivateRegression(BaseEstimator):
         self.random_state = random_state
 
     # -- what subclasses say
-    # ------------------------------------------------------------------------------------
 
     def _read_response(self, y: AnyArray) -> tuple[dict[str, Any], Array, tuple[str, ...]]:
         """Public model facts, the response in the family's coding, and the assumptions this rests on."""
@@ -80,17 +81,27 @@ class PrivateRegression(BaseEstimator):
         raise NotImplementedError
 
     # -- fitting
-    # ------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: None = None) -> Any:
+    def fit(self, X: Any, y: Any, **unsupported: Any) -> Any:
         """Draw from the private posterior of (X, y) and keep only the release.
 
         ``sample_weight`` is refused: a weight multiplies one person's influence, which the guarantee fixes.
+        It is not a named parameter either, so that scikit-learn's meta-estimators do not pass it on.
+
+        Edge cases:
+            No rows at all is an error under ``replace_one``, where the number of rows is public. Under
+            ``add_remove`` an error would tell an empty table from one with a single person, so the release is
+            a draw from the prior.
         """
-        if sample_weight is not None:
+        if unsupported.pop("sample_weight", None) is not None:
             raise InvalidInput(
-                "sample_weight is not supported: a weight would multiply one person's influence on the release beyond what "
-                "epsilon allows. Leave it out; for several rows of one person set rows_per_person."
+                "sample_weight is not supported: a weight would multiply one person's influence on the "
+                "release beyond what epsilon allows. Leave it out; for several rows of one person set "
+                "rows_per_person."
+            )
+        if unsupported:
+            raise TypeError(
+                f"fit() takes X and y only, got {sorted(unsupported)}. Set options in the constructor."
             )
         mechanism, model, data, assumptions = self._prepare(X, y)
         self.release_ = mechanism.release(
@@ -110,7 +121,7 @@ class PrivateRegression(BaseEstimator):
     ) -> tuple[OnePosteriorSample, RegressionModel, Records, tuple[str, ...]]:
         """The calibrated mechanism, the public model, the private records and the assumptions."""
         self._check_options()
-        features, target = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=0)
+        features, target = self._read_records(X, y)
         facts, response, assumptions = self._read_response(target)
         model = RegressionModel(
             features=self._feature_names(),
@@ -121,6 +132,14 @@ class PrivateRegression(BaseEstimator):
         mechanism = self._mechanism(model, num_records=len(response))
         data = Records(features=model.scale_features(features), response=model.scale_response(response))
         return mechanism, model, data, (*self._standing_assumptions(), *assumptions)
+
+    def _read_records(self, X: Any, y: Any) -> tuple[Array, AnyArray]:
+        """X as floats and y as an array, finite and of one length."""
+        fewest = 1 if self.neighbours == "replace_one" else 0
+        with unquoted("X and y"):
+            return validate_data(  # type: ignore[no-any-return]
+                self, X, y, dtype=np.float64, order="C", ensure_min_samples=fewest
+            )
 
     def _mechanism(self, model: RegressionModel, num_records: int) -> OnePosteriorSample:
         proved = self.evidence == "proved"
@@ -157,16 +176,17 @@ class PrivateRegression(BaseEstimator):
         return None
 
     # -- public facts
-    # -------------------------------------------------------------------------------------------
 
     def _check_options(self) -> None:
+        """What no later step checks; calibration has its own say on epsilon, delta, beta and the rest."""
         one_of(("auto", "exact", "grid"), engine=self.engine)
         one_of(("searched", "proved"), evidence=self.evidence)
+        one_of(NEIGHBOURS, neighbours=self.neighbours)
         positive(prior_scale=self.prior_scale)
-        if self.engine == "exact" and self.evidence == "proved":
-            return
-        if self.engine == "grid" and self.evidence == "proved":
-            return  # enumeration is its own proof
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise InvalidInput(
+                f"Expected fit_intercept to be True or False, got fit_intercept={self.fit_intercept!r}."
+            )
 
     def _feature_names(self) -> tuple[str, ...]:
         names = getattr(self, "feature_names_in_", None)
@@ -183,7 +203,8 @@ class PrivateRegression(BaseEstimator):
             unknown = [str(name) for name in pairs if name not in self._feature_names()]
             if missing or unknown:
                 raise InvalidInput(
-                    f"Expected feature_bounds for exactly the features of X; missing: {missing}, unknown: {unknown}."
+                    "Expected feature_bounds for exactly the features of X; "
+                    f"missing: {missing}, unknown: {unknown}."
                 )
             pairs = [pairs[name] for name in self._feature_names()]
         return tuple(
@@ -196,19 +217,53 @@ class PrivateRegression(BaseEstimator):
             if self.rows_per_person == 1
             else f"Each person holds at most {self.rows_per_person} rows."
         )
-        public = "The names and number of the features, and every option of the fit, were chosen without looking at the data."
+        public = (
+            "The names and number of the features, and every option of the fit, were chosen without looking "
+            "at the data."
+        )
         size = ("The number of rows is public.",) if self.neighbours == "replace_one" else ()
         return (person, public, *size, "The running time of the fit is not observed by an attacker.")
 
     # -- prediction
-    # ---------------------------------------------------------------------------------------------
 
     def _linear_predictor(self, X: Any) -> Array:
         """X @ coef' + intercept in original units, (n, outputs)."""
         check_is_fitted(self, "release_")
-        features = validate_data(self, X, dtype=np.float64, reset=False)
+        with unquoted("X"):
+            features = validate_data(self, X, dtype=np.float64, reset=False)
         estimate = self.release_.estimate
         return np.asarray(features @ estimate.coef[0].T + estimate.intercept[0])
+
+
+@contextlib.contextmanager
+def unquoted(name: str) -> Iterator[None]:
+    """Keep records out of error messages: some that NumPy and scikit-learn raise would quote them."""
+    try:
+        yield
+    except ValueError as error:
+        message = str(error)
+        if "could not convert" in message:
+            raise InvalidInput(
+                f"Expected {name} to hold numbers, but some value is not one. "
+                "Encode categories as numbers first."
+            ) from None
+        for quoting in (
+            "Complex data not supported",
+            "Expected 2D array, got scalar",
+            "Expected 2D array, got 1D",
+        ):
+            if message.startswith(quoting):
+                # The first line says what is wrong and the last what to do; the array stands between them.
+                first, *_, last = [line for line in message.splitlines() if line]
+                remedy = last if last.startswith("Reshape") else "Use real numbers."
+                raise InvalidInput(f"{first.rstrip(':')}. {remedy}") from None
+        raise
+
+
+def numbers(y: AnyArray) -> Array:
+    """The response as floats."""
+    with unquoted("y"):
+        return np.asarray(y, dtype=np.float64)
 
 
 def check_bounds(pair: Any, name: str) -> Bounds:
@@ -217,18 +272,21 @@ def check_bounds(pair: Any, name: str) -> Bounds:
         low, high = (float(value) for value in pair)
     except (TypeError, ValueError):
         raise InvalidInput(f"Expected {name} to be a pair (low, high), got {pair!r}.") from None
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+    # Half the width: the width of two finite bounds may overflow, and half of the smallest width is 0.
+    if not 0.0 < 0.5 * high - 0.5 * low < np.inf:
         raise InvalidInput(f"Expected {name} to be finite with low < high, got ({low:g}, {high:g}).")
     return low, high
 
 
-def _pairs(pairs: Any, width: int) -> Sequence[Any]:
+def _pairs(pairs: Any, width: int) -> list[Any]:
     """One pair per feature; a single pair serves them all."""
-    listed = list(pairs)
-    if len(listed) == 2 and all(np.isscalar(value) for value in listed):
+    listed = list(pairs) if np.iterable(pairs) and not isinstance(pairs, str) else None
+    if listed is not None and len(listed) == 2 and all(np.isscalar(value) for value in listed):
         return [listed] * width
-    if len(listed) != width:
+    if listed is None or len(listed) != width:
+        found = repr(pairs) if listed is None else f"{len(listed)} of them"
         raise InvalidInput(
-            f"Expected feature_bounds to hold one (low, high) per feature ({width}), got {len(listed)}."
+            "Expected feature_bounds to be one pair (low, high) for all features, one for each of the "
+            f"{width}, or a dict by feature name, got {found}."
         )
     return listed

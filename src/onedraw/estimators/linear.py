@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import RegressorMixin
 
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
-from onedraw.estimators.base import PrivateRegression, check_bounds
-from onedraw.model import Bounds, RegressionModel
+from onedraw.estimators.base import PrivateRegression, check_bounds, numbers
+from onedraw.model import Bounds, RegressionModel, unit_map
 from onedraw.release import Release
 from onedraw.types import AnyArray, Array
 
@@ -87,34 +86,26 @@ class LinearRegression(RegressorMixin, PrivateRegression):
         self.noise_scale = noise_scale
 
     def _read_response(self, y: AnyArray) -> tuple[dict[str, Any], Array, tuple[str, ...]]:
-        bounds: Bounds | None = None
-        if self.target_bounds is not None:
-            bounds = check_bounds(self.target_bounds, "target_bounds")
-        facts: dict[str, Any] = {"kind": "linear", "target_bounds": bounds}
+        bounds = None if self.target_bounds is None else check_bounds(self.target_bounds, "target_bounds")
         floor = DEFAULT_FLOOR
         if self.noise_floor is not None:
-            floor = positive(noise_floor=self.noise_floor) / self._unit(bounds)
-        return {**facts, "scale_floor": floor}, np.asarray(y, dtype=np.float64), ()
+            floor = positive(noise_floor=self.noise_floor) / self._target_unit(bounds)
+        return {"kind": "linear", "target_bounds": bounds, "scale_floor": floor}, numbers(y), ()
 
-    def _unit(self, bounds: Bounds | None) -> float:
+    def _target_unit(self, bounds: Bounds | None) -> float:
         """How many units of y make one working unit."""
-        facts = RegressionModel(
-            kind="linear",
-            features=(),
-            fit_intercept=bool(self.fit_intercept),
-            target_bounds=bounds,
-            scale_floor=1.0,
-        )
-        return facts.target_unit
+        return 1.0 if bounds is None else unit_map(bounds, bool(self.fit_intercept))[1]
 
     def _noise_scale(self, model: RegressionModel) -> float | None:
-        if self.noise_scale is None:
+        if self.noise_scale is None or model.scale_floor is None:
             return None
-        guess = positive(noise_scale=self.noise_scale) / model.target_unit
-        if model.scale_floor is not None and guess < model.scale_floor:
+        unit = self._target_unit(model.target_bounds)
+        guess = positive(noise_scale=self.noise_scale) / unit
+        if guess < model.scale_floor:
             raise InvalidInput(
-                f"Expected noise_scale >= noise_floor = {model.scale_floor * model.target_unit:g}, "
-                f"got noise_scale={self.noise_scale:g}. The scale is never below its floor: lower noise_floor."
+                f"Expected noise_scale >= noise_floor = {model.scale_floor * unit:g}, "
+                f"got noise_scale={self.noise_scale:g}. "
+                "The scale is never below its floor: lower noise_floor."
             )
         return guess
 

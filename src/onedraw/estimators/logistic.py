@@ -92,38 +92,42 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
         self.classes = classes
 
     def _read_response(self, y: AnyArray) -> tuple[dict[str, Any], Array, tuple[str, ...]]:
-        check_classification_targets(y)
-        classes, assumptions = self._public_classes(y)
-        codes = np.searchsorted(classes, y)
-        known = classes[np.minimum(codes, len(classes) - 1)] == y
-        if not np.all(known):
+        try:
+            check_classification_targets(y)
+        except TypeError:  # bytes, or None among text
             raise InvalidInput(
-                "Expected every label to be among the declared classes, but y holds another one. "
-                f"Declare it in classes={classes.tolist()!r}, or remove those rows."
-            )
-        kind = "logistic" if len(classes) == 2 else "multinomial"
-        self.classes_ = classes
-        return {"kind": kind, "classes": tuple(classes.tolist())}, codes.astype(np.float64), assumptions
+                "Expected the labels in y to be all text, all numbers or all booleans, none of them missing. "
+                "Recode them as text, or remove the rows without one."
+            ) from None
+        classes, assumptions = self._public_classes(y)
+        facts = {
+            "kind": "logistic" if len(classes) == 2 else "multinomial",
+            "classes": tuple(classes.tolist()),
+        }
+        return facts, _codes(classes, y), assumptions
 
     def _public_classes(self, y: AnyArray) -> tuple[AnyArray, tuple[str, ...]]:
         if self.classes is None:
             classes = np.unique(y)
             if len(classes) < 2:
                 raise InvalidInput(
-                    f"Expected at least two classes in y, got {len(classes)} class. This solver needs samples of at least 2 "
-                    "classes in the data unless the public set is declared: classes=[...]."
+                    "Expected at least two classes in y, got only one class. "
+                    "Declare the public set of classes: classes=[...]."
                 )
             return classes, ("The set of classes is public knowledge (it was read from the labels).",)
-        classes = np.unique(np.asarray(self.classes))
-        if len(classes) < 2 or len(classes) != len(self.classes):
+        listed = list(self.classes) if np.iterable(self.classes) and not isinstance(self.classes, str) else []
+        kinds = {isinstance(label, str) for label in listed}
+        if len(set(listed)) < 2 or len(set(listed)) < len(listed) or len(kinds) > 1:
             raise InvalidInput(
-                f"Expected classes to list two or more distinct labels, got classes={self.classes!r}."
+                "Expected classes to list two or more distinct labels, all of them text or all of them "
+                f"numbers, got classes={self.classes!r}."
             )
-        return classes, ()
+        return np.unique(np.asarray(listed)), ()
 
     def _publish(self, release: Release) -> None:
         estimate = release.estimate
         self.coef_, self.intercept_ = estimate.coef[0], estimate.intercept[0]
+        self.classes_ = np.array(release.model.classes)
 
     def decision_function(self, X: Any) -> Array:
         """The linear predictor: (n,) for two classes, (n, K) for more."""
@@ -151,3 +155,18 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
         else:
             codes = scores.argmax(axis=1)
         return self.classes_[codes]  # type: ignore[no-any-return]
+
+
+def _codes(classes: AnyArray, y: AnyArray) -> Array:
+    """The position of each label in the sorted classes. The error quotes the classes, never a label."""
+    try:
+        codes = np.searchsorted(classes, y)
+        known = classes[np.minimum(codes, len(classes) - 1)] == y
+    except TypeError:  # text and something else have no order
+        codes, known = np.zeros(len(y), dtype=np.intp), np.zeros(len(y), dtype=bool)
+    if not np.all(known):
+        raise InvalidInput(
+            f"Expected every label to be among the declared classes={classes.tolist()!r}, "
+            "but y holds another. Declare it too, or remove those rows."
+        )
+    return codes.astype(np.float64)

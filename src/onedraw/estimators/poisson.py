@@ -18,7 +18,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 
 from onedraw.errors import InvalidInput
-from onedraw.estimators.base import PrivateRegression
+from onedraw.estimators.base import PrivateRegression, numbers
 from onedraw.release import Release
 from onedraw.types import AnyArray, Array
 
@@ -34,7 +34,7 @@ class PoissonRegressor(RegressorMixin, PrivateRegression):
     """
 
     def _read_response(self, y: AnyArray) -> tuple[dict[str, Any], Array, tuple[str, ...]]:
-        counts = np.asarray(y, dtype=np.float64)
+        counts = numbers(y)
         if (counts < 0).any() or (counts != np.rint(counts)).any():
             raise InvalidInput(
                 "Expected y to hold counts (whole numbers >= 0), but some values are not. "
@@ -48,7 +48,7 @@ class PoissonRegressor(RegressorMixin, PrivateRegression):
 
     def predict(self, X: Any) -> Array:
         """The mean count under the released parameters, (n,)."""
-        return np.exp(np.minimum(self._linear_predictor(X)[:, 0], 700.0))
+        return np.exp(np.clip(self._linear_predictor(X)[:, 0], -700.0, 700.0))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D^2, the share of Poisson deviance explained, as for scikit-learn's PoissonRegressor."""

@@ -133,6 +133,20 @@ class OnePosteriorSample:
             scale=None if noise is None else scale_step(noise.floor),
         )
 
+    @property
+    def description(self) -> dict[str, str | float | None]:
+        """The public numbers that define the posterior, for the release."""
+        calibration = self.calibrated
+        return {
+            "name": "one_posterior_sample",
+            "loss": type(self.loss).__name__,
+            "family": calibration.family,
+            "beta": calibration.beta,
+            "weight": calibration.weight,
+            "prior_scale": float(self.prior.scale),
+            "prior_box": self.prior.box,
+        }
+
     def release(
         self,
         data: Records,
@@ -144,12 +158,18 @@ class OnePosteriorSample:
     ) -> Release:
         """Draw, round to the public grid, and say what was done. Everything else stays here."""
         guarantee = self.guarantee
+        if data.features.shape[1] != model.num_features:
+            raise InvalidInput(
+                f"Expected records with the {model.num_features} features of the model, got "
+                f"{data.features.shape[1]}."
+            )
         rng, seeded = generator(random_state)
         draws = self.draws(data, guarantee.draws, rng, fit_intercept=model.fit_intercept)
         return Release(
             model=model,
             draws=tuple(tuple(row) for row in self.grid.round(draws.values).tolist()),
             grid=self.grid,
+            mechanism=self.description,
             guarantee=guarantee,
             assumptions=assumptions,
             evidence=draws.evidence,

@@ -4,9 +4,9 @@
 Guarantee:
     Every leaf cell carries a bound of the log posterior that is proved to hold on all of it, so the
     piecewise envelope does too, and an accepted proposal is an exact draw, with no assumption about the
-    sampler (evidence ``proved``). The prior is truncated to the public box. It ends with probability one on
-    every data set: cells are halved for as long as proposals are rejected, the bounds tighten to the density
-    as cells shrink, and so the acceptance only rises.
+    sampler (evidence ``proved``). The prior is truncated to the public box. Cells are halved for as long as
+    proposals are rejected and the bounds tighten to the density as cells shrink, so the acceptance only rises;
+    where that would take too many cells the sampler refuses, and never returns an approximate draw.
 
 On a cell with centre c and half-widths h, the log posterior is bounded by the smaller (in mass) of
 
@@ -15,11 +15,12 @@ On a cell with centre c and half-widths h, the log posterior is bounded by the s
 * a plane: value + gradient.(theta - c) + remainder, where the remainder is half the weight times the sum
   over records of the loss's largest concavity on the cell times the square of how far the predictor can
   move. (The log prior is concave, so its tangent plane bounds it.) Near the mode gradients cancel between
-  records, and this is far the better one.
+  records, and this is far the better one. A record whose predictor moves too far for that, as under a feature
+  of 1e8, enters with its smallest loss and no gradient: each record's bound is a bound by itself.
 
 Cells are boxes in coordinates aligned with the posterior's covariance. That choice reads the data; an exact
-draw does not depend on it. Rounding errors are covered by a slack of 4 n^2 machine epsilons per unit of
-loss, added to every bound.
+draw does not depend on it. Rounding is allowed for: predictors are taken to move by their rounding error more than
+they do, and a slack of 64 n^2 machine epsilons per unit of loss is added to every bound.
 
 Edge cases:
     n = 0 draws from the truncated prior. Families without proved bounds, and more than a few parameters, are
@@ -34,7 +35,9 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from onedraw.errors import InvalidInput
+from onedraw.errors import AcceptanceTooLow, InvalidInput, SamplingError
+from onedraw.families import LocationScale
+from onedraw.losses import BetaDivergence
 from onedraw.posterior import Posterior
 from onedraw.samplers.base import Draws, Evidence
 from onedraw.samplers.cell_bounds import Cell, is_supported, loss_concavity, loss_minimum
@@ -45,7 +48,9 @@ MAX_DIM = 5
 MAX_CELLS = 500_000
 BATCH = 64
 GOOD_ACCEPTANCE = 0.02
+MOST_PROPOSALS = 5_000_000
 INTEGRAL_ERROR = 1e-9  # of tabulated power integrals, per record
+ROUNDING = 64.0 * float(np.finfo(float).eps)  # of a short sum of products, relative to the sum of their sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +84,8 @@ class BoxSampler:
 
     def _check(self, posterior: Posterior) -> None:
         family = posterior.loss.family
+        if not isinstance(posterior.loss, BetaDivergence):
+            raise InvalidInput("evidence='proved' is available for the beta-divergence loss only. Use evidence='searched'.")
         if not is_supported(family):
             raise InvalidInput(
                 f"evidence='proved' is not available for the {family.name} family (bernoulli, gaussian and poisson have proved "
@@ -91,7 +98,12 @@ class BoxSampler:
             )
         noise = posterior.prior.noise
         if posterior.prior.box is None or (noise is not None and math.isinf(noise.ceiling)):
-            raise InvalidInput("The proving sampler needs a prior truncated to a box: set Prior(box=...).")
+            raise InvalidInput(
+                "evidence='proved' needs a prior truncated to a public box: set Prior(box=...), and "
+                "ScalePrior(ceiling=...) where the model has a scale."
+            )
+        if isinstance(family, LocationScale) and (noise is None or noise.floor < family.scale_floor):
+            raise InvalidInput(f"Expected a scale prior with floor >= scale_floor={family.scale_floor:g} of the family.")
 
 
 class _Tree:
@@ -105,10 +117,11 @@ class _Tree:
         low, high = self._root()
         self.centre = 0.5 * (low + high)[None, :]
         self.half = 0.5 * (high - low)[None, :]
-        self.height, self.slope = self._bound(self.centre, self.half)
+        size = self.dim - int(posterior.has_scale)
+        self.extent = (np.abs(self.origin + self.axes @ self.centre[0]) + np.abs(self.axes) @ self.half[0])[:size]
+        self.height, self.slope, self.side = self._bound(self.centre, self.half)
 
     # -- the envelope
-    # -------------------------------------------------------------------------------------------
 
     def draw(self, num_draws: int, rng: np.random.Generator) -> tuple[Array, int]:
         """Refine until the envelope fits, then propose; keep refining for as long as it fits badly."""
@@ -116,11 +129,21 @@ class _Tree:
         kept = proposals = 0
         size = 4
         while kept < num_draws:
+            if proposals > MOST_PROPOSALS:
+                raise AcceptanceTooLow(
+                    f"The proved envelope of {self.dim} parameters could not be made tight enough in {MAX_CELLS} "
+                    "cells, so nothing was released. Use evidence='searched', fewer features, or public "
+                    "feature_bounds that bring the features to similar ranges."
+                )
             points, bound = self._propose(rng, size)
-            log_ratio = self._log_density(points) - bound
-            if (log_ratio > 0.0).any():  # a proved bound cannot fail; if it does, nothing may leave
-                raise AssertionError("a proved bound was exceeded")
-            chosen = points[-rng.standard_exponential(size) < log_ratio]
+            natural = self.origin + points @ self.axes.T
+            log_ratio = self._log_density(natural) - bound
+            if (log_ratio > 0.0).any():
+                raise SamplingError(
+                    "A bound that was proved in exact arithmetic was exceeded in floating point, so nothing was "
+                    "released. Rescale the features with public feature_bounds, or use evidence='searched'."
+                )
+            chosen = natural[-rng.standard_exponential(size) < log_ratio]
             accepted.append(self._to_working(chosen))
             kept += len(chosen)
             proposals += size
@@ -136,9 +159,7 @@ class _Tree:
         reach = np.abs(self.slope) * self.half
         # log of 2 sinh(s h)/s = log 2h + [s h + log((1 - exp(-2 s h)) / (2 s h))]
         with np.errstate(divide="ignore", invalid="ignore"):
-            tilt = np.where(
-                reach > 1e-8, reach + np.log(-np.expm1(-2.0 * reach) / (2.0 * reach)), 0.5 * reach
-            )
+            tilt = np.where(reach > 0.0, reach + np.log(-np.expm1(-2.0 * reach) / (2.0 * reach)), 0.0)
         return self.height + (np.log(2.0 * self.half) + tilt).sum(axis=1)  # type: ignore[no-any-return]
 
     def _propose(self, rng: np.random.Generator, size: int) -> tuple[Array, Array]:
@@ -151,20 +172,25 @@ class _Tree:
         reach = np.abs(slope) * half
         # Inverse distribution function of the density exp(|s| t) on [-h, h], reflected for negative slopes.
         with np.errstate(divide="ignore", invalid="ignore"):
-            tilted = half + np.log(uniform + (1.0 - uniform) * np.exp(-2.0 * reach)) / np.abs(slope)
-        offset = np.where(reach > 1e-8, tilted, (2.0 * uniform - 1.0) * half)
+            level = np.where(
+                reach < 0.5,  # where one of the forms rounds, the other does not
+                np.log1p((1.0 - uniform) * np.expm1(-2.0 * reach)),
+                np.log(uniform + (1.0 - uniform) * np.exp(-2.0 * reach)),
+            )
+            tilted = half + level / np.abs(slope)
+        offset = np.where(reach > 0.0, tilted, (2.0 * uniform - 1.0) * half)
         offset = np.clip(offset, -half, half) * np.where(slope < 0, -1.0, 1.0)
         return self.centre[cells] + offset, self.height[cells] + (slope * offset).sum(axis=1)
 
     def _refine(self) -> None:
-        """Halve the cells that hold most of the envelope's mass, each across its longest side."""
+        """Halve the cells that hold most of the envelope's mass, each across the side that loosens its bound most."""
         if len(self.height) >= MAX_CELLS:
             return
         mass = self._log_mass()
         count = int(min(len(mass), max(BATCH, len(mass) // 3)))
         chosen = np.argpartition(mass, len(mass) - count)[-count:]
         chosen = chosen[mass[chosen] > mass.max() - 30.0]
-        side = self.half[chosen].argmax(axis=1)
+        side = self.side[chosen]
         rows = np.arange(len(chosen))
         half = self.half[chosen].copy()
         half[rows, side] *= 0.5
@@ -172,7 +198,7 @@ class _Tree:
         shift[rows, side] = half[rows, side]
         centre = np.concatenate([self.centre[chosen] - shift, self.centre[chosen] + shift])
         half = np.concatenate([half, half])
-        height, slope = self._bound(centre, half)
+        height, slope, side = self._bound(centre, half)
         keep = np.ones(len(mass), dtype=bool)
         keep[chosen] = False
         alive = height > -np.inf
@@ -180,19 +206,23 @@ class _Tree:
         self.half = np.concatenate([self.half[keep], half[alive]])
         self.height = np.concatenate([self.height[keep], height[alive]])
         self.slope = np.concatenate([self.slope[keep], slope[alive]])
+        self.side = np.concatenate([self.side[keep], side[alive]])
 
     # -- bounds
-    # -------------------------------------------------------------------------------------------------
 
-    def _bound(self, centre: Array, half: Array) -> tuple[Array, Array]:
-        """Heights (m,) and slopes (m, p) of the better bound on each cell; -inf outside the prior's box."""
+    def _bound(self, centre: Array, half: Array) -> tuple[Array, Array, AnyArray]:
+        """Heights (m,) and slopes (m, p) of the better bound on each cell, and the side to halve next (m,).
+
+        The height is -inf outside the prior's box.
+        """
         parts = [
             self._bound_batch(centre[start : start + BATCH], half[start : start + BATCH])
             for start in range(0, len(centre), BATCH)
         ]
-        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+        height, slope, side = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return height, slope, side
 
-    def _bound_batch(self, centre: Array, half: Array) -> tuple[Array, Array]:
+    def _bound_batch(self, centre: Array, half: Array) -> tuple[Array, Array, AnyArray]:
         posterior = self.posterior
         has_scale, weight, beta = posterior.has_scale, posterior.weight, posterior.beta
         natural = self.origin + centre @ self.axes.T
@@ -201,10 +231,7 @@ class _Tree:
         location_axes = self.axes[:-1] if has_scale else self.axes
         scale_low = scale_high = scale = log_reach = None
         if has_scale:
-            noise = posterior.prior.noise
-            assert noise is not None
-            log_floor, log_ceiling = math.log(noise.floor), math.log(noise.ceiling)
-            low[:, -1], high[:, -1] = np.maximum(low[:, -1], log_floor), np.minimum(high[:, -1], log_ceiling)
+            # Not clipped to the floor: the segment from the centre to a point must lie in the cell as bounded.
             scale_low, scale_high = np.exp(low[:, -1])[None, :], np.exp(high[:, -1])[None, :]
             scale = np.exp(natural[:, -1])[None, :]
             log_reach = reach[:, -1]
@@ -214,36 +241,56 @@ class _Tree:
             y, design = posterior.response[rows, None], posterior.design(rows)
             eta = design @ working.T
             moved = np.abs(design @ location_axes) @ half.T
+            # How far rounding can displace a predictor: features of size 1e8 leave it 1e-8 per unit of theta.
+            blur = ROUNDING * (np.abs(design) @ self.extent)[:, None]
+            moved += 2.0 * blur + 1e-300
             cell = Cell(eta_low=eta - moved, eta_high=eta + moved, scale_low=scale_low, scale_high=scale_high)
-            least = loss_minimum(posterior.loss.family, y, cell, beta).sum(axis=0)
+            least = loss_minimum(posterior.loss.family, y, cell, beta)
             bend, scale_bend = loss_concavity(posterior.loss.family, y, cell, beta)
-            remainder = (bend * np.square(moved)).sum(axis=0)
             loss = posterior.loss.derivatives(y, eta, beta, scale, order=1)
-            gradient = np.zeros((len(centre), self.dim))
-            gradient[:, : design.shape[1]] = loss.d_eta.T @ design
+            rounding = 4.0 * blur + 2.0 * ROUNDING * posterior.num_records * moved
+            sideways = 0.5 * bend * np.square(moved) + np.abs(loss.d_eta) * rounding
+            spread = sideways
             if scale_bend is not None and log_reach is not None:
+                spread = sideways + 0.5 * scale_bend * np.square(log_reach)
+            # A record that the plane would bound worse than its smallest loss does contributes that instead.
+            level = loss.value - least < spread
+            value = np.where(level, least, loss.value - spread)
+            gradient = np.zeros((len(centre), self.dim))
+            gradient[:, : design.shape[1]] = np.where(level, 0.0, loss.d_eta).T @ design
+            if scale_bend is not None:
                 assert loss.d_scale is not None and scale is not None
-                remainder = remainder + scale_bend.sum(axis=0) * np.square(log_reach)
-                gradient[:, -1] = (loss.d_scale * scale).sum(axis=0)
-            return least, remainder, loss.value.sum(axis=0), gradient
+                gradient[:, -1] = np.where(level, 0.0, loss.d_scale * scale).sum(axis=0)
+            # Which sides are to blame for the gap that the bound leaves: by the share of each in the spread.
+            gap = np.minimum(loss.value - least, spread)
+            share = gap * sideways / np.maximum(spread, 1e-300)
+            blame = (share / moved).T @ np.abs(design @ location_axes) * half
+            if has_scale:
+                blame[:, -1] = (gap - share).sum(axis=0)
+            return least.sum(axis=0), value.sum(axis=0), gradient, blame
 
-        least, remainder, value, gradient = posterior.sum_over_blocks(block, 2 * len(centre))
+        least, value, gradient, blame = posterior.sum_over_blocks(block, 2 * len(centre))
         flat = self._largest_log_prior(low, high) - weight * least
         prior_value, prior_gradient = self._log_prior(natural)
-        plane = prior_value - weight * value + 0.5 * weight * remainder
+        plane = prior_value - weight * value
         slope = (prior_gradient - weight * gradient) @ self.axes
+        # A slope too slight to tell from none would lose its digits in the inverse distribution function.
+        slight = np.abs(slope) * half < 1e-8
+        plane += np.where(slight, np.abs(slope) * half, 0.0).sum(axis=1)
+        slope = np.where(slight, 0.0, slope)
         # Compare by mass: a plane is worth what it integrates to, not its value at the centre.
         tilt = np.abs(slope) * half
         plane_mass = plane + np.where(tilt > 30.0, tilt - np.log(2.0 * np.maximum(tilt, 1.0)),
                                       np.log(np.sinh(np.clip(tilt, 1e-8, 30.0)) / np.clip(tilt, 1e-8, 30.0))).sum(axis=1)  # fmt: skip
         use_plane = plane_mass < flat
-        outside = (low > high).any(axis=1)
+        outside = np.zeros(len(centre), dtype=bool)
         if posterior.prior.box is not None:
             edge = posterior.prior.box * posterior.prior.scale
             location = slice(None, -1) if has_scale else slice(None)
             outside |= ((low[:, location] > edge) | (high[:, location] < -edge)).any(axis=1)
         height = np.where(outside, -np.inf, np.where(use_plane, plane, flat) + self.slack)
-        return height, np.where((use_plane & ~outside)[:, None], slope, 0.0)
+        blame = weight * blame + 0.5 * np.square(half) * np.square(self.axes / posterior.prior.scale).sum(axis=0)
+        return height, np.where((use_plane & ~outside)[:, None], slope, 0.0), blame.argmax(axis=1)
 
     def _log_prior(self, natural: Array) -> tuple[Array, Array]:
         """Unnormalised log prior of (coefficients, log scale), ignoring the truncation, and its gradient.
@@ -270,9 +317,9 @@ class _Tree:
             best[:, -1] = np.clip(peak, low[:, -1], np.maximum(low[:, -1], high[:, -1]))
         return self._log_prior(best)[0]
 
-    def _log_density(self, points: Array) -> Array:
+    def _log_density(self, natural: Array) -> Array:
         """The unnormalised log posterior at proposals, -inf outside the box; same constants as the bounds."""
-        posterior, natural = self.posterior, self.origin + points @ self.axes.T
+        posterior = self.posterior
         value = self._log_prior(natural)[0] - posterior.weight * posterior.summed_loss(
             natural[:, :-1] if posterior.has_scale else natural,
             np.exp(natural[:, -1])[None, :] if posterior.has_scale else None,
@@ -290,7 +337,6 @@ class _Tree:
         return np.asarray(inside)
 
     # -- frame
-    # --------------------------------------------------------------------------------------------------
 
     def _root(self) -> tuple[Array, Array]:
         """The smallest box in v that covers the public box."""
@@ -309,22 +355,28 @@ class _Tree:
         posterior = self.posterior
         bounds = posterior.loss.loss_bounds(posterior.beta)
         size = max(abs(bounds.lower), abs(bounds.upper))
-        n = posterior.num_records
-        return 1e-9 + posterior.weight * n * (4.0 * n * np.finfo(float).eps * size + INTEGRAL_ERROR)
+        n, prior = posterior.num_records, posterior.prior
+        assert prior.box is not None
+        log_prior = prior.box**2 * self.dim
+        if prior.noise is not None:
+            log_prior += prior.noise.rate / prior.noise.floor**2 + 2.0 * prior.noise.shape * abs(math.log(prior.noise.floor))
+        per_record = 64.0 * n * np.finfo(float).eps * size + INTEGRAL_ERROR * max(1.0, size)
+        return 1e-9 + ROUNDING * log_prior + posterior.weight * n * per_record
 
-    def _to_working(self, points: Array) -> Array:
-        natural = self.origin + points @ self.axes.T
+    def _to_working(self, natural: Array) -> Array:
         noise = self.posterior.prior.noise
-        if noise is not None and len(natural):
-            natural[:, -1] = np.log(np.exp(natural[:, -1]) - noise.floor)
-        return natural
+        if noise is None:
+            return natural
+        # Inside means scale > floor, so the logarithm exists.
+        return np.column_stack([natural[:, :-1], np.log(np.exp(natural[:, -1]) - noise.floor)])
 
 
 def _frame(posterior: Posterior) -> tuple[Array, Array]:
     """Origin and axes: the highest mode, and the principal axes of the Gaussian approximation there, one sd
     long each.
     """
-    mode = find_modes(posterior)[0]
+    # By mass: a spike where one outlier is fitted may be the highest mode, and would be a useless yardstick.
+    mode = max(find_modes(posterior), key=lambda m: m.log_density - 0.5 * np.linalg.slogdet(m.precision)[1])
     location = posterior.dim - int(posterior.has_scale)
     values, vectors = np.linalg.eigh(mode.precision[:location, :location])
     axes = np.zeros((posterior.dim, posterior.dim))

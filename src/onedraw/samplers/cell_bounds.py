@@ -53,7 +53,6 @@ def loss_concavity(family: Family, y: Array, cell: Cell, beta: float) -> tuple[A
 
 
 # -- Bernoulli: the loss falls with the margin (its derivative is -(q^2 p^b + p q^beta) < 0)
-# -------------------------
 
 
 @loss_minimum.register
@@ -113,7 +112,6 @@ def _(family: Poisson, y: Array, cell: Cell, beta: float) -> tuple[Array, Array 
 
 
 # -- Gaussian
-# --------------------------------------------------------------------------------------------------------
 
 
 @loss_minimum.register

@@ -39,7 +39,7 @@ from onedraw.errors import AcceptanceTooLow
 from onedraw.posterior import Posterior
 from onedraw.samplers.base import Draws, Evidence
 from onedraw.samplers.envelope import Component, Mixture, PriorComponent, StudentT
-from onedraw.samplers.modes import Mode, find_modes
+from onedraw.samplers.modes import Mode, climb, find_modes
 from onedraw.types import Array
 
 PRIOR_SHARE = 0.05
@@ -53,6 +53,9 @@ GOOD_ACCEPTANCE = 0.08
 ADAPTATION_ROUNDS = 12
 CLIMB_STEPS = 20
 MAX_RESTARTS = 60
+MAX_REBUILDS = 8
+MISSED_NATS = 0.5  # a ratio this far above the bound points at a mode or a ridge that the envelope does not have
+FEWEST_PROPOSALS, MOST_PROPOSALS = 50_000, 5_000_000
 CONFIDENCE = 0.95
 
 
@@ -75,11 +78,12 @@ class RejectionSampler:
             return self._sample(posterior, num_draws, rng)
 
     def _sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:
-        envelope, bound, acceptance = _build_envelope(posterior, rng)
+        modes = find_modes(posterior)
+        envelope, bound, acceptance = _build_envelope(posterior, modes, rng)
         bound += self.margin
         accepted: list[Array] = []
         seen = proposals = kept = restarts = 0
-        limit = max(50_000, self.max_cells / max(1, posterior.num_records))
+        limit = min(max(FEWEST_PROPOSALS, self.max_cells / max(1, posterior.num_records)), MOST_PROPOSALS)
         while kept < num_draws or seen < self.num_proposals:
             if proposals > limit or restarts > MAX_RESTARTS:
                 raise _too_low(posterior.dim)
@@ -91,8 +95,14 @@ class RejectionSampler:
             proposals += len(thetas)
             if ratio.max() > bound:
                 # The search had missed this height: everything accepted under the old bound is discarded.
-                bound = float(ratio.max()) + self.margin
                 accepted, seen, kept, restarts = [], 0, 0, restarts + 1
+                excess, bound = float(ratio.max()) - bound, float(ratio.max()) + self.margin
+                if excess > MISSED_NATS and restarts <= MAX_REBUILDS:
+                    missed = thetas[[int(ratio.argmax())]]
+                    found = climb(posterior, missed[0], known=modes)
+                    modes = modes if found is None else [*modes, found]
+                    envelope, bound, acceptance = _build_envelope(posterior, modes, rng, missed)
+                    bound += self.margin
                 continue
             seen += len(thetas)
             chosen = thetas[-rng.standard_exponential(len(thetas)) < ratio - bound]
@@ -125,25 +135,26 @@ def _evidence(num_proposals: int) -> Evidence:
 
 
 def _too_low(dim: int) -> AcceptanceTooLow:
-    grid = "engine='grid' or evidence='proved' (few parameters), " if dim <= 3 else ""
+    others = "engine='grid', evidence='proved', " if dim <= 3 else ""
     return AcceptanceTooLow(
         f"The exact rejection sampler found no envelope that fits this posterior of {dim} parameters, so nothing was released. "
-        f"Use {grid}engine='nuts' (extra 'jax'), fewer features, or public feature_bounds that bring the "
-        "features to similar ranges."
+        f"Use {others}fewer features, or public feature_bounds that bring the features to similar ranges."
     )
 
 
-def _build_envelope(posterior: Posterior, rng: np.random.Generator) -> tuple[Mixture, float, float]:
-    """An envelope, the largest log ratio found, and a rough acceptance."""
-    modes = find_modes(posterior)
+def _build_envelope(
+    posterior: Posterior, modes: list[Mode], rng: np.random.Generator, missed: Array | None = None
+) -> tuple[Mixture, float, float]:
+    """An envelope, the largest log ratio found, and a rough acceptance; ``missed`` are points to look at too."""
+    extra = np.empty((0, posterior.dim)) if missed is None else missed
     mixture = _laplace_mixture(posterior, modes)
     thetas, ratio = _pilot(posterior, mixture, rng, PILOT)
-    bound = _climb_ratio(posterior, mixture, modes, thetas, ratio)
+    bound = _climb_ratio(posterior, mixture, modes, thetas, ratio, extra)
     acceptance = _acceptance(ratio, bound)
     if acceptance < GOOD_ACCEPTANCE and posterior.dim <= ADAPTABLE_DIM:
         mixture = _adapt(posterior, mixture, rng)
         thetas, ratio = _pilot(posterior, mixture, rng, HARD_PILOT)
-        bound = _climb_ratio(posterior, mixture, modes, thetas, ratio)
+        bound = _climb_ratio(posterior, mixture, modes, thetas, ratio, extra)
         acceptance = _acceptance(ratio, bound)
     return mixture, bound, acceptance
 
@@ -174,11 +185,11 @@ def _acceptance(ratio: Array, bound: float) -> float:
 
 
 def _climb_ratio(
-    posterior: Posterior, mixture: Mixture, modes: list[Mode], thetas: Array, ratio: Array
+    posterior: Posterior, mixture: Mixture, modes: list[Mode], thetas: Array, ratio: Array, extra: Array
 ) -> float:
-    """The largest log ratio reached by ascent from the modes and from the best pilot points, in one batch."""
+    """The largest log ratio reached by ascent from modes, from the best pilot points and from ``extra`` ones."""
     best = thetas[np.argsort(ratio)[-3:]]
-    points = np.concatenate([np.stack([m.location for m in modes[:3]]), best])
+    points = np.concatenate([np.stack([m.location for m in modes]), best, extra])
     shape = np.linalg.inv(modes[0].precision)
     value, gradient = _ratio_and_gradient(posterior, mixture, points)
     highest = max(float(ratio.max()), float(value.max()))
@@ -240,16 +251,25 @@ def _tempered(ratio: Array, target: float) -> Array:
     return np.asarray(weights)
 
 
+def _split(points: Array, weights: Array, rng: np.random.Generator) -> Array:
+    """Two clusters to start from, (2, m): nearer to one of two seeds that lie apart, as k-means++ chooses them."""
+    first = points[rng.choice(len(points), p=weights)]
+    away = np.square(points - first).sum(axis=1)
+    chance = weights * away
+    second = points[rng.choice(len(points), p=chance / chance.sum())] if chance.sum() > 0.0 else first
+    nearer = np.square(points - second).sum(axis=1) < away
+    return np.stack([np.where(nearer, 0.9, 0.1), np.where(nearer, 0.1, 0.9)])
+
+
 def _refit(
     posterior: Posterior, start: Mixture, thetas: Array, weights: Array, rng: np.random.Generator
 ) -> Mixture:
-    """Two weighted clusters (a few rounds of EM from random centres) become wide t components."""
+    """Two weighted clusters (a few rounds of EM) become wide t components."""
     dim = posterior.dim
     floor = 1e-9 * np.average(
         np.square(thetas - np.average(thetas, axis=0, weights=weights)), axis=0, weights=weights
     )
-    shares = np.ones((2, len(thetas))) * rng.random((2, len(thetas)))
-    shares /= shares.sum(axis=0)
+    shares = _split(thetas / np.sqrt(floor + 1e-300), weights, rng)
     components: list[Component] = []
     masses: list[float] = []
     for _ in range(8):

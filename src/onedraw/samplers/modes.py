@@ -12,11 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onedraw.families import Bernoulli, Family, LocationScale
 from onedraw.posterior import Posterior
 from onedraw.types import Array
 
 SUBSAMPLES = (1024, 16_384, 262_144)
-NUM_STARTS = 4
+NUM_STARTS = 3
+NUM_SCOUTS = 96
+NEAR = 12.0  # squared standard deviations per parameter within which a scout belongs to a known mode
+MAX_MODES = 12
 MANY_PARAMETERS = 20  # beyond this, second starts cost more than the modes they might find
 STEP_LENGTHS = np.array([1.0, 0.5, 0.2, 0.05, 0.005, 5e-5])
 NEGLIGIBLE_NATS = 20.0
@@ -40,6 +44,9 @@ def find_modes(posterior: Posterior) -> list[Mode]:
     points = _starts(posterior)
     if posterior.dim > MANY_PARAMETERS:
         points = points[:1]
+    else:
+        look = posterior.subsample(SUBSAMPLES[0])
+        points = np.stack([mode.location for mode in _explore(look, _climb_all(look, points))])
     for size in SUBSAMPLES:
         if posterior.num_records >= 2 * size:
             # A subsample's heights are too noisy to drop a low mode by.
@@ -60,6 +67,26 @@ def _climb_all(posterior: Posterior, points: Array) -> list[Mode]:
         mode = climb(posterior, start, known=modes)
         if mode is not None:
             modes.append(mode)
+    return modes
+
+
+def _explore(posterior: Posterior, modes: list[Mode]) -> list[Mode]:
+    """The modes, and others to which the best scouts far from them lead; two vain climbs in a row end it."""
+    scouts = _scouts(posterior)
+    values = posterior.log_density(scouts)
+    vain = 0
+    while vain < 2 and len(modes) < MAX_MODES:
+        for mode in modes:
+            gaps = (scouts - mode.location) @ mode.precision
+            near = (gaps * (scouts - mode.location)).sum(axis=1) < NEAR * posterior.dim
+            values = np.where(near, -np.inf, values)
+        best = int(np.argmax(values))
+        if not np.isfinite(values[best]):
+            break
+        found = climb(posterior, scouts[best], known=modes)
+        values[best] = -np.inf
+        vain = vain + 1 if found is None else 0
+        modes = modes if found is None else [*modes, found]
     return modes
 
 
@@ -112,7 +139,8 @@ def recentre(posterior: Posterior, mode: Mode) -> Mode:
         if gain < 0.02:
             break
     height = float(posterior.log_density(centre[None, :])[0])
-    return Mode(location=centre, log_density=height, precision=precision)
+    # The smoothed density knows nothing of a truncated prior's edge.
+    return Mode(location=centre, log_density=height, precision=precision) if height > -np.inf else mode
 
 
 def positive_definite(hessian: Array, posterior: Posterior) -> Array:
@@ -144,7 +172,44 @@ def _starts(posterior: Posterior) -> Array:
     starts[0] = 0.0
     noise = posterior.prior.noise
     if noise is not None:
-        sizes = noise.floor * np.array([10.0, 2.0, 50.0, 1.1])
+        sizes = noise.floor * np.array([10.0, 2.0, 50.0])
         ceiling = 0.9 * noise.ceiling + 0.1 * noise.floor if np.isfinite(noise.ceiling) else np.inf
         starts[:, -1] = [noise.coordinate(float(min(size, ceiling))) for size in sizes]
     return starts
+
+
+def _scouts(posterior: Posterior) -> Array:
+    """Points to look at: draws from the prior, and fits to as few records as determine one.
+
+    A second group of records that obeys a line of its own has a mode of its own, which is too narrow to be met by
+    chance; a fit to records of that group alone lands on it.
+    """
+    rng = np.random.default_rng(20240229)
+    prior, n = posterior.prior, posterior.num_records
+    scouts = prior.sample(rng, NUM_SCOUTS, posterior.dim)
+    if n and posterior.num_predictors == 1:
+        size = posterior.dim - int(posterior.has_scale)
+        rows = rng.integers(0, n, size=(NUM_SCOUTS, size))
+        design = posterior.design(slice(None))[rows]
+        target = _rough_predictor(posterior.loss.family, posterior.response[rows])
+        units = np.sqrt(np.square(design).sum(axis=1, keepdims=True)) + 1e-300
+        design = design / units
+        gram = design.swapaxes(1, 2) @ design + 1e-6 * np.eye(size)
+        fits = np.linalg.solve(gram, design.swapaxes(1, 2) @ target[:, :, None])[:, :, 0] / units[:, 0, :]
+        edge = prior.scale * (4.0 if prior.box is None else min(4.0, prior.box))
+        fits = np.clip(fits, -edge, edge)
+        if prior.noise is not None:
+            sizes = prior.noise.floor * np.resize([1.2, 2.0, 5.0, 20.0], NUM_SCOUTS)
+            sizes = np.minimum(sizes, 0.5 * (prior.noise.floor + prior.noise.ceiling))
+            fits = np.column_stack([fits, np.log(sizes - prior.noise.floor)])
+        scouts = np.concatenate([scouts, fits])
+    return scouts
+
+
+def _rough_predictor(family: Family, response: Array) -> Array:
+    """A linear predictor under which the response is likely."""
+    if isinstance(family, LocationScale):
+        return response
+    if isinstance(family, Bernoulli):
+        return 4.0 * response - 2.0
+    return np.log(response + 0.5)

@@ -1,0 +1,221 @@
+"""The rejection sampler against quadrature, on ordinary and on hostile data.
+
+False alarms: a case gives at most seven p-values; each is held against ALPHA / 7 / number of cases, so a correct sampler fails this module
+with probability at most 2 ALPHA = 2e-4 over seeds. Seeds are fixed, so it passes or fails for good.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onedraw.errors import AcceptanceTooLow, NonFiniteDensity
+from onedraw.families import Bernoulli
+from onedraw.losses import BetaDivergence
+from onedraw.mechanisms import OnePosteriorSample, Records
+from onedraw.model import RegressionModel
+from onedraw.posterior import Posterior
+from onedraw.priors import Prior, ScalePrior
+from onedraw.samplers import RejectionSampler, exact
+from onedraw.samplers.envelope import Mixture, PriorComponent, StudentT
+
+ALPHA = 1e-4
+DRAWS = 10_000
+
+
+@pytest.mark.statistical
+def test_draws_follow_the_posterior(case: Any, reference: Any) -> None:
+    draws = RejectionSampler().sample(case.posterior(), DRAWS, np.random.default_rng(11))
+    assert draws.values.shape == (DRAWS, case.posterior().dim)
+    p_values = reference.Oracle(case).p_values(case.natural(draws.values))
+    assert min(p_values.values()) > ALPHA / 7 / len(reference.CASES), (p_values, draws.diagnostics)
+    assert draws.diagnostics["acceptance"] > 0.01
+
+
+SINGLE = ["two groups", "two groups, heavy", "three groups", "outliers in x, linear", "scale on its floor"]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", SINGLE)
+def test_single_draws_follow_the_posterior_too(name: str, reference: Any) -> None:
+    # What is released is one draw: there the search must find every mode, for proposals are too few to meet one by chance.
+    case = reference.CASES[name]
+    posterior, sampler = case.posterior(), RejectionSampler()
+    draws = [sampler.sample(posterior, 1, np.random.default_rng(seed)).values[0] for seed in range(400)]
+    p_values = reference.Oracle(case).p_values(case.natural(np.array(draws)))
+    assert min(p_values.values()) > ALPHA / 7 / len(SINGLE), p_values
+
+
+@pytest.mark.statistical
+def test_the_order_of_draws_carries_nothing(reference: Any) -> None:
+    case = reference.CASES["two groups"]
+    values = RejectionSampler().sample(case.posterior(), DRAWS, np.random.default_rng(3)).values[:, 0]
+    lagged = np.corrcoef(values[1:] > 0, values[:-1] > 0)[0, 1]
+    assert abs(lagged) < 4.5 / np.sqrt(DRAWS)  # false alarm 7e-6
+
+
+# -- never an approximate draw
+
+
+@pytest.mark.parametrize("name", ["logistic", "two groups", "outliers in x, linear"])
+def test_a_bound_that_is_too_low_is_found_out_and_everything_is_redrawn(
+    name: str, reference: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = reference.CASES[name]
+    build = exact._build_envelope
+
+    def too_low(*arguments: Any) -> tuple[Mixture, float, float]:
+        mixture, bound, acceptance = build(*arguments)
+        return mixture, bound - 3.0, acceptance
+
+    monkeypatch.setattr(exact, "_build_envelope", too_low)
+    draws = RejectionSampler().sample(case.posterior(), DRAWS, np.random.default_rng(5))
+    assert draws.diagnostics["restarts"] >= 1
+    p_values = reference.Oracle(case).p_values(case.natural(draws.values))
+    assert min(p_values.values()) > ALPHA / 21, p_values
+
+
+def test_a_mode_that_the_search_missed_gets_its_own_component(
+    reference: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = reference.CASES["two groups, heavy"]
+    find = exact.find_modes
+    monkeypatch.setattr(exact, "find_modes", lambda posterior: find(posterior)[:1])
+    draws = RejectionSampler().sample(case.posterior(), DRAWS, np.random.default_rng(5))
+    assert draws.diagnostics["restarts"] >= 1
+    assert draws.diagnostics["acceptance"] > 0.05
+    p_values = reference.Oracle(case).p_values(case.natural(draws.values))
+    assert min(p_values.values()) > ALPHA / 7, p_values
+
+
+def test_the_bound_must_hold_for_the_stated_number_of_proposals(reference: Any) -> None:
+    posterior = reference.CASES["logistic"].posterior()
+    for number in (64, 3000):
+        draws = RejectionSampler(num_proposals=number).sample(posterior, 1, np.random.default_rng(0))
+        assert draws.diagnostics["proposals"] >= number
+        assert f"held in {number} fresh proposals" in draws.evidence.statement
+
+
+def test_a_hopeless_posterior_is_refused_with_advice_that_exists() -> None:
+    rng = np.random.default_rng(0)
+    x = np.linalg.qr(rng.normal(size=(60, 60)))[0] * 60.0
+    posterior = Posterior(
+        loss=BetaDivergence(Bernoulli()),
+        beta=3.0,
+        weight=30.0,
+        prior=Prior(scale=3.0),
+        features=x,
+        response=rng.integers(0, 2, size=60).astype(float),
+    )
+    with pytest.raises(AcceptanceTooLow, match="nothing was released. Use fewer features, or public feature_bounds"):
+        RejectionSampler(max_cells=1.0).sample(posterior, 1, np.random.default_rng(1))
+
+
+def test_advice_for_few_parameters_names_the_other_engines() -> None:
+    message = str(exact._too_low(2))
+    assert "engine='grid'" in message
+    assert "evidence='proved'" in message
+    assert set(re.findall(r"(?:engine|evidence)='(\w+)'", message)) == {"grid", "proved"}
+    assert "nuts" not in str(exact._too_low(30))
+
+
+def test_a_density_that_is_not_a_number_is_an_error() -> None:
+    posterior = Posterior(
+        loss=BetaDivergence(Bernoulli()),
+        beta=2.0,
+        weight=1.0,
+        prior=Prior(scale=3.0),
+        features=np.array([[1e308, -1e308], [1.0, 1.0]]),
+        response=np.array([0.0, 1.0]),
+    )
+    with np.errstate(all="ignore"), pytest.raises(NonFiniteDensity, match="feature_bounds"):
+        RejectionSampler().sample(posterior, 1, np.random.default_rng(0))
+
+
+# -- reproducible, and nothing private leaves
+
+
+def test_a_seed_gives_the_same_draws(reference: Any) -> None:
+    posterior = reference.CASES["linear"].posterior()
+    first = RejectionSampler().sample(posterior, 20, np.random.default_rng(4)).values
+    second = RejectionSampler().sample(posterior, 20, np.random.default_rng(4)).values
+    np.testing.assert_array_equal(first, second)
+
+
+def test_evidence_is_the_same_for_all_data(reference: Any) -> None:
+    statements = {
+        str(RejectionSampler().sample(case.posterior(), 1, np.random.default_rng(0)).evidence)
+        for case in reference.CASES.values()
+    }
+    assert len(statements) == 1
+    assert "64 fresh proposals" in statements.pop()
+
+
+def test_diagnostics_never_reach_a_release(reference: Any) -> None:
+    case = reference.CASES["logistic"]
+    mechanism = OnePosteriorSample(
+        loss=BetaDivergence(Bernoulli()), prior=Prior(scale=3.0), sampler=RejectionSampler()
+    ).calibrate(epsilon=1.0)
+    records = Records(features=case.x, response=case.y)
+    diagnostics = mechanism.draws(records, 1, np.random.default_rng(1)).diagnostics
+    assert {"acceptance", "proposals", "restarts", "passes"} <= set(diagnostics)
+    release = mechanism.release(records, model=RegressionModel(kind="logistic", features=("x",)), random_state=1)
+    text = repr(release.to_dict()) + repr(release) + str(release)
+    for name in ("acceptance", "restarts", "passes", "diagnostics"):
+        assert name not in text
+    for value in diagnostics.values():
+        if value > 1.0 and value != 64:  # 64 is the public number of proposals
+            assert not re.search(rf"\b{value:g}\b", text)
+
+
+# -- the envelope
+
+
+def test_t_components_are_normalised() -> None:
+    t = StudentT(location=np.array([0.3]), precision=np.array([[4.0]]), df=5.0)
+    grid = np.linspace(-60.0, 60.0, 400_001)
+    assert np.trapezoid(np.exp(t.log_density(grid[:, None])), grid) == pytest.approx(1.0, abs=1e-6)
+    precision = np.array([[4.0, 1.0], [1.0, 0.5]])
+    t = StudentT(location=np.zeros(2), precision=precision, df=30.0)
+    axis = np.linspace(-30.0, 30.0, 601)
+    points = np.stack([g.ravel() for g in np.meshgrid(axis, axis, indexing="ij")], axis=1)
+    assert np.exp(t.log_density(points)).sum() * (axis[1] - axis[0]) ** 2 == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("box", [None, 1.5])
+def test_the_mixture_draws_from_its_own_density(box: float | None) -> None:
+    prior = Prior(scale=2.0, noise=ScalePrior(floor=0.2), box=box)
+    mixture = Mixture(
+        components=[
+            StudentT(location=np.array([1.0, 0.5]), precision=np.array([[4.0, 1.0], [1.0, 2.0]]), df=6.0),
+            PriorComponent(prior=prior, dim=2),
+        ],
+        weights=np.array([0.6, 0.4]),
+    )
+    draws = mixture.sample(np.random.default_rng(2), 200_000)
+    # E[g/q] over draws from q is the integral of g: 1 for a normal density g inside the support.
+    centre, width = np.array([0.8, 0.2]), 0.3
+    log_g = -0.5 * np.square((draws - centre) / width).sum(axis=1) - 2 * np.log(width * np.sqrt(2 * np.pi))
+    ratio = np.exp(log_g - mixture.log_density(draws))
+    error = ratio.std() / np.sqrt(len(ratio))
+    assert abs(ratio.mean() - 1.0) < 4.5 * error  # false alarm 7e-6
+    assert error < 0.01
+
+
+def test_mixture_gradients_match_differences() -> None:
+    prior = Prior(scale=2.0, noise=ScalePrior(floor=0.2))
+    t = StudentT(location=np.array([1.0, 0.5]), precision=np.array([[4.0, 1.0], [1.0, 2.0]]), df=6.0)
+    mixture = Mixture(components=[t, PriorComponent(prior=prior, dim=2)], weights=np.array([0.6, 0.4]))
+    points = np.random.default_rng(0).normal(size=(20, 2))
+    step = 1e-6 * np.eye(2)
+    numeric = [(mixture.log_density(points + h) - mixture.log_density(points - h)) / 2e-6 for h in step]
+    np.testing.assert_allclose(mixture.gradient(points), np.stack(numeric, axis=1), atol=1e-7)
+
+
+def test_more_draws_than_one_batch_are_returned_in_full(reference: Any) -> None:
+    case = replace(reference.CASES["logistic"], weight=0.1)
+    assert RejectionSampler().sample(case.posterior(), 5000, np.random.default_rng(0)).values.shape == (5000, 2)

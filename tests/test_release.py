@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+import copy
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onedraw
+from onedraw import Release, ReleaseFormatError
+from onedraw.model import RegressionModel
+from onedraw.release import Grid, _digest, coefficient_step, scale_step
+
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "release_format.md"
+
+
+def fit(kind="linear", seed=0, n=80, **options):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    options = {"epsilon": 1.0, "random_state": 1, **options}
+    if kind == "linear":
+        return onedraw.LinearRegression(**options).fit(X, X[:, 0] + rng.normal(size=n)).release_
+    if kind == "poisson":
+        return onedraw.PoissonRegressor(**options).fit(X, rng.poisson(1.5, size=n)).release_
+    classes = 3 if kind == "multinomial" else 2
+    y = np.r_[np.arange(classes), rng.integers(0, classes, size=n - classes)]
+    return onedraw.LogisticRegression(**options).fit(X, y).release_
+
+
+KINDS = ["linear", "poisson", "logistic", "multinomial"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def release(request):
+    return fit(request.param, draws=2, feature_bounds=(-4, 4))
+
+
+@pytest.fixture(scope="module")
+def content():
+    return fit("linear", target_bounds=(-3, 3)).to_dict()
+
+
+def signed(content):
+    """The content with a digest that fits, as a careful forger would write it."""
+    body = {key: value for key, value in content.items() if key != "digest"}
+    return {**body, "digest": _digest(body)}
+
+
+def changed(content, path, value):
+    result = copy.deepcopy(content)
+    *parents, last = path
+    place = result
+    for name in parents:
+        place = place[name]
+    place[last] = value
+    return result
+
+
+# -- files
+
+
+def test_json_round_trip_is_exact(release, tmp_path):
+    path = tmp_path / "release.json"
+    text = release.to_json(path)
+    assert path.read_text(encoding="utf-8") == text
+    assert [p.name for p in tmp_path.iterdir()] == ["release.json"]
+    for source in (path, str(path), text):
+        loaded = Release.from_json(source)
+        assert loaded == release
+        assert loaded.to_json() == text
+    np.testing.assert_array_equal(loaded.parameters.flat(), release.parameters.flat())
+
+
+def test_receipts_survive(content):
+    with_receipt = signed(changed(content, ["receipt"], {"dataset": "patients", "id": "7"}))
+    assert Release.from_dict(with_receipt).receipt == {"dataset": "patients", "id": "7"}
+
+
+def all_keys(value, own=()):
+    """Every key of the schema; the names of parameters and of a receipt are the user's."""
+    for key, inner in value.items():
+        yield (*own, key)
+        if isinstance(inner, dict) and key not in ("parameters", "receipt"):
+            yield from all_keys(inner, (*own, key))
+
+
+def documented_keys():
+    section, found = (), set()
+    for line in DOCUMENT.read_text(encoding="utf-8").splitlines():
+        if heading := re.fullmatch(r"## `(\w+)`", line):
+            section = (heading[1],)
+        elif row := re.match(r"\| (`\w+`(?:, `\w+`)*) \|", line):
+            found |= {(*section, name) for name in re.findall(r"`(\w+)`", row[1])}
+    return found
+
+
+def test_every_field_is_documented_and_no_other(release):
+    assert set(all_keys(release.to_dict())) == documented_keys()
+
+
+def test_a_missing_file_says_so(tmp_path):
+    with pytest.raises(
+        ReleaseFormatError, match=r"Cannot read a release from '.*nothing.json' \(No such file"
+    ):
+        Release.from_json(tmp_path / "nothing.json")
+    for source in ("", "a\0b", "x" * 10_000, tmp_path):
+        with pytest.raises(ReleaseFormatError, match="Cannot read a release from") as info:
+            Release.from_json(source)
+        assert len(str(info.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\xfe\x00", b"[1, 2]", b"cos\nsystem\n(S'ls'\ntR.", b'"text"', b"null"]
+)
+def test_a_file_of_something_else_is_refused(data, tmp_path):
+    path = tmp_path / "release.json"
+    path.write_bytes(data)
+    with pytest.raises(
+        ReleaseFormatError, match=r"Cannot read|not a whole release file|Expected a release with schema"
+    ):
+        Release.from_json(path)
+
+
+def test_a_truncated_file_is_refused(content):
+    text = json.dumps(content, indent=2)
+    for length in range(1, len(text), 97):
+        with pytest.raises(ReleaseFormatError, match=r"not a whole release file .* Copy the original again"):
+            Release.from_json(text[:length])
+    with pytest.raises(ReleaseFormatError, match="not a whole release file"):
+        Release.from_json(text + "}")
+
+
+def test_another_schema_is_refused(content):
+    with pytest.raises(ReleaseFormatError, match=r"schema 'onedraw.release/1', got 'onedraw.release/2'"):
+        Release.from_dict(signed({**content, "schema": "onedraw.release/2"}))
+    with pytest.raises(ReleaseFormatError, match="got 'list'"):
+        Release.from_dict([])
+
+
+def test_an_edited_file_is_refused(content):
+    for path in (["guarantee", "epsilon"], ["draws", 0, 0], ["parameters", "x0"], ["grid", "coefficient"]):
+        with pytest.raises(ReleaseFormatError, match="does not match its digest: it was edited or damaged"):
+            Release.from_dict(changed(content, path, 0.25))
+    with pytest.raises(ReleaseFormatError, match="does not match its digest"):
+        Release.from_dict({key: value for key, value in content.items() if key != "digest"})
+
+
+def test_numbers_that_are_none_are_refused(content):
+    text = json.dumps(content)
+    number = str(content["guarantee"]["epsilon"])
+    for word in ("NaN", "Infinity", "-Infinity", "1e999"):
+        edited = text.replace(f'"epsilon": {number}', f'"epsilon": {word}')
+        assert edited != text
+        with pytest.raises(ReleaseFormatError, match=r"not a released number|what no release can"):
+            Release.from_json(edited)
+
+
+def test_absurd_nesting_is_refused():
+    with pytest.raises(ReleaseFormatError, match="nested too deeply"):
+        Release.from_json('{"a":' + "[" * 200_000)
+
+
+@pytest.mark.parametrize(
+    "key", ["model", "draws", "grid", "mechanism", "guarantee", "statement", "assumptions", "version"]
+)
+def test_a_missing_field_is_refused(content, key):
+    del (body := dict(content))[key]
+    with pytest.raises(ReleaseFormatError, match=rf"lacks or misstates .*'{key}'|contradicts .*\['{key}'\]"):
+        Release.from_dict(signed(body))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["seeded"], "no"),
+        (["seeded"], 1),
+        (["assumptions"], "Trust me."),
+        (["assumptions"], [1]),
+        (["draws"], []),
+        (["draws"], [[0.5]]),
+        (["draws"], [[0.5, 0.5, 0.5, 0.5], [0.5]]),
+        (["draws"], 3),
+        (["draws", 0, 0], "0.5"),
+        (["draws", 0, 0], 2.0**-60),
+        (["draws", 0, 3], 2.0**-10),
+        (["guarantee", "epsilon"], -1.0),
+        (["guarantee", "epsilon"], "1"),
+        (["guarantee", "epsilon"], 0.5),
+        (["guarantee", "draws"], 5),
+        (["guarantee", "neighbours"], "none"),
+        (["guarantee", "extra"], 1),
+        (["statement"], "Nobody can learn anything."),
+        (["parameters", "x0"], 0.0),
+        (["parameters"], {}),
+        (["model", "kind"], "neural"),
+        (["model", "features"], ["x0"]),
+        (["model", "features"], ["x0", "x0"]),
+        (["model", "extra"], 1),
+        (["model"], None),
+        (["grid", "coefficient"], 1.0),
+        (["grid"], {"coefficient": "1"}),
+        (["evidence", "level"], "certain"),
+        (["evidence", "statement"], 3.5),
+        (["num_records"], "80"),
+        (["num_records"], 80.0),
+        (["receipt"], {"id": 7}),
+        (["receipt"], "paid"),
+        (["version"], 1),
+        (["unknown"], 1),
+    ],
+)
+def test_a_forged_field_is_refused_even_with_a_fitting_digest(content, path, value):
+    with pytest.raises(
+        ReleaseFormatError, match=r"lacks or misstates a field|contradicts itself or its format"
+    ):
+        Release.from_dict(signed(changed(content, path, value)))
+
+
+def test_honest_content_passes_the_same_checks(content):
+    assert Release.from_dict(signed(content)).to_dict() == content
+
+
+# -- numbers
+
+
+def test_released_numbers_lie_on_the_public_grid(release):
+    draws = np.array(release.draws)
+    has_scale = release.grid.scale is not None
+    coefficients = draws[:, :-1] if has_scale else draws
+    whole = coefficients / release.grid.coefficient
+    assert np.array_equal(whole, np.rint(whole))
+    assert release.grid.coefficient == coefficient_step(3.0) == 2.0**-38
+    if has_scale:
+        whole = draws[:, -1] / release.grid.scale
+        assert np.array_equal(whole, np.rint(whole))
+        assert (draws[:, -1] >= release.model.scale_floor).all()
+    assert release.grid.holds(draws)
+
+
+def test_rounding_never_goes_below_the_floor():
+    grid = Grid(coefficient=coefficient_step(3.0), scale=scale_step(0.1))
+    draws = np.array([[1.0, np.nextafter(0.1, 1.0)], [1 / 3, 0.1], [-1e-20, 7.7]])
+    rounded = grid.round(draws)
+    assert (rounded[:, 1] >= 0.1).all()
+    np.testing.assert_allclose(rounded, draws, atol=2.0**-38)
+    assert grid.holds(rounded)
+    assert not grid.holds(draws)
+    assert not np.signbit(rounded[2, 0])
+    assert np.array_equal(grid.round(rounded), rounded)
+
+
+@pytest.mark.parametrize("unit", [1e-320, 1e-300, 1e-3, 1.0, 1e300])
+def test_the_step_is_a_power_of_two_for_every_unit(unit):
+    step = coefficient_step(unit)
+    assert step > 0
+    assert np.frexp(step)[0] == 0.5
+
+
+# -- what it may contain
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+def test_nothing_but_the_draws_depends_on_the_data(kind, neighbours):
+    first, second = (fit(kind, seed=seed, neighbours=neighbours).to_dict() for seed in (0, 1))
+    differing = {key for key in first if first[key] != second[key]}
+    assert differing == {"draws", "parameters", "digest"}
+
+
+def test_the_number_of_records_is_absent_where_it_is_private():
+    assert fit("poisson", n=37).num_records == 37
+    small, large = (fit("poisson", n=n, neighbours="add_remove").to_dict() for n in (37, 3000))
+    assert small["num_records"] is None
+    assert {key for key in small if small[key] != large[key]} == {"draws", "parameters", "digest"}
+
+
+def test_a_seed_is_marked(release):
+    assert release.seeded
+    assert "SEEDED" in str(release)
+    fresh = fit("poisson", random_state=None)
+    assert not fresh.seeded
+    assert "SEEDED" not in str(fresh)
+
+
+def test_the_text_says_what_a_reader_needs(release):
+    text = str(release)
+    assert text.startswith(str(release.guarantee))
+    assert str(release.evidence) in text
+    for line in [*release.assumptions, *release.named_parameters()]:
+        assert line in text
+    assert max(map(len, text.splitlines())) < 400
+
+
+def test_named_parameters_are_in_original_units():
+    release = fit("multinomial", feature_bounds=(-4, 4))
+    named = release.named_parameters()
+    tags = ["[0]", "[1]", "[2]"]
+    names = [f"{x} {tag}" for tag in tags for x in ("x0", "x1")] + [f"(intercept) {tag}" for tag in tags]
+    assert list(named) == names
+    np.testing.assert_array_equal(list(named.values()), release.estimate.flat()[0])
+
+
+# -- the public model
+
+
+def test_the_model_refuses_what_it_cannot_publish():
+    with pytest.raises(
+        onedraw.InvalidInput, match=r"text, booleans or finite numbers, got one of type bytes. Recode"
+    ):
+        RegressionModel(kind="logistic", features=("a",), classes=(b"a", b"b"))
+    with pytest.raises(onedraw.InvalidInput, match="got one of type float"):
+        RegressionModel(kind="logistic", features=("a",), classes=(0.0, float("nan")))
+    with pytest.raises(onedraw.InvalidInput, match=r"a name of its own, got 'a' more than once. Rename"):
+        RegressionModel(kind="poisson", features=("a", "a"))
+    with pytest.raises(onedraw.InvalidInput, match=r"feature_bounds per feature \(1\), got 2"):
+        RegressionModel(kind="poisson", features=("a",), feature_bounds=((0, 1), (0, 1)))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_units_go_there_and_back(fit_intercept):
+    """A noiseless response written in working units is predicted exactly by the parameters in original "
+    "units."""
+    rng = np.random.default_rng(0)
+    model = RegressionModel(
+        kind="linear",
+        features=("a", "b"),
+        fit_intercept=fit_intercept,
+        feature_bounds=((10.0, 30.0), (-1.0, 2.0)),
+        target_bounds=(100.0, 500.0),
+        scale_floor=0.1,
+    )
+    X = rng.uniform(-5, 50, size=(20, 2))
+    theta = np.array([0.7, -0.3] + [0.2] * fit_intercept)
+    working = model.scale_features(X) @ theta[:2] + (theta[2] if fit_intercept else 0.0)
+    found = model.original_units(np.array([[*theta, 0.5]]))
+    predicted = X @ found.coef[0, 0] + found.intercept[0, 0]
+    np.testing.assert_allclose(model.scale_response(predicted), working, rtol=1e-12)
+    assert found.scale is not None
+    assert found.scale[0] == pytest.approx(0.5 * (200.0 if fit_intercept else 500.0))
+    assert model.dim == 3 + fit_intercept
+    assert len(model.parameter_names()) == found.flat().shape[1]
