@@ -11,35 +11,46 @@ from onedraw import unsafe
 from onedraw._version import __version__
 from onedraw.errors import (
     AcceptanceTooLow,
+    BudgetExceeded,
     CalibrationError,
+    DuplicateDataWarning,
     InvalidInput,
+    LedgerError,
     MissingExtra,
     NonFiniteDensity,
     OnedrawError,
     ReleaseFormatError,
     SamplingError,
+    UnknownDataset,
 )
 from onedraw.estimators import LinearRegression, LogisticRegression, PoissonRegressor
+from onedraw.ledger import Ledger, Receipt
 from onedraw.privacy import Calibration, Guarantee, calibrate
 from onedraw.release import Release
 from onedraw.samplers import Evidence
 
 __all__ = [
     "AcceptanceTooLow",
+    "BudgetExceeded",
     "Calibration",
     "CalibrationError",
+    "DuplicateDataWarning",
     "Evidence",
     "Guarantee",
     "InvalidInput",
+    "Ledger",
+    "LedgerError",
     "LinearRegression",
     "LogisticRegression",
     "MissingExtra",
     "NonFiniteDensity",
     "OnedrawError",
     "PoissonRegressor",
+    "Receipt",
     "Release",
     "ReleaseFormatError",
     "SamplingError",
+    "UnknownDataset",
     "__version__",
     "calibrate",
     "unsafe",

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onedraw._validate import one_of, positive
 from onedraw.errors import InvalidInput
+from onedraw.ledger import Ledger
 from onedraw.losses import BetaDivergence
 from onedraw.mechanisms import OnePosteriorSample, Records
 from onedraw.model import Bounds, RegressionModel
@@ -54,6 +55,8 @@ class PrivateRegression(BaseEstimator):
         engine: str = "auto",
         evidence: str = "searched",
         draws: int = 1,
+        ledger: Ledger | None = None,
+        dataset: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -68,6 +71,8 @@ class PrivateRegression(BaseEstimator):
         self.engine = engine
         self.evidence = evidence
         self.draws = draws
+        self.ledger = ledger
+        self.dataset = dataset
         self.random_state = random_state
 
     # -- what subclasses say
@@ -104,8 +109,13 @@ class PrivateRegression(BaseEstimator):
                 f"fit() takes X and y only, got {sorted(unsupported)}. Set options in the constructor."
             )
         mechanism, model, data, assumptions = self._prepare(X, y)
+        receipt = None
+        if self.ledger is not None and self.dataset is not None:
+            # Charge first: if sampling fails, budget is lost but no release goes unrecorded.
+            charged = self.ledger.charge(self.dataset, mechanism.guarantee, mechanism=type(self).__name__)
+            receipt = charged.to_dict()
         self.release_ = mechanism.release(
-            data, model=model, random_state=self.random_state, assumptions=assumptions
+            data, model=model, random_state=self.random_state, assumptions=assumptions, receipt=receipt
         )
         self._publish(self.release_)
         return self
@@ -183,6 +193,13 @@ class PrivateRegression(BaseEstimator):
         one_of(("searched", "proved"), evidence=self.evidence)
         one_of(NEIGHBOURS, neighbours=self.neighbours)
         positive(prior_scale=self.prior_scale)
+        if self.ledger is not None and not isinstance(self.ledger, Ledger):
+            raise InvalidInput(f"Expected ledger to be an onedraw.Ledger, got {type(self.ledger).__name__}.")
+        if (self.ledger is None) != (self.dataset is None):
+            raise InvalidInput(
+                "Expected ledger and dataset together: the ledger holds the budget, and dataset names whose "
+                "it is. Give both, or neither."
+            )
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise InvalidInput(
                 f"Expected fit_intercept to be True or False, got fit_intercept={self.fit_intercept!r}."

@@ -18,6 +18,7 @@ from sklearn.base import RegressorMixin
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
 from onedraw.estimators.base import PrivateRegression, check_bounds, numbers
+from onedraw.ledger import Ledger
 from onedraw.model import Bounds, RegressionModel, unit_map
 from onedraw.release import Release
 from onedraw.types import AnyArray, Array
@@ -64,6 +65,8 @@ class LinearRegression(RegressorMixin, PrivateRegression):
         engine: str = "auto",
         evidence: str = "searched",
         draws: int = 1,
+        ledger: Ledger | None = None,
+        dataset: str | None = None,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -79,6 +82,8 @@ class LinearRegression(RegressorMixin, PrivateRegression):
             engine=engine,
             evidence=evidence,
             draws=draws,
+            ledger=ledger,
+            dataset=dataset,
             random_state=random_state,
         )
         self.target_bounds = target_bounds

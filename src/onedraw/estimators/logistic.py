@@ -20,6 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from onedraw.errors import InvalidInput
 from onedraw.estimators.base import PrivateRegression
+from onedraw.ledger import Ledger
 from onedraw.release import Release
 from onedraw.types import AnyArray, Array
 
@@ -46,6 +47,8 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
         engine: "auto", "exact" (rejection) or "grid" (enumerates a public grid; up to about 3 parameters).
         evidence: "searched", or "proved" for a sampler with no unproved step (a few parameters).
         draws: how many draws to release together; the estimate is their mean.
+        ledger: an ``onedraw.Ledger`` that each fit is charged to, before anything is drawn; with ``dataset``.
+        dataset: the name under which the ledger holds this data set's budget.
         random_state: None draws from the operating system's secure source. A seed is for tests: it voids the
         guarantee against
             whoever knows it, and marks the release.
@@ -72,6 +75,8 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
         engine: str = "auto",
         evidence: str = "searched",
         draws: int = 1,
+        ledger: Ledger | None = None,
+        dataset: str | None = None,
         random_state: Any = None,
     ) -> None:
         super().__init__(
@@ -87,6 +92,8 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
             engine=engine,
             evidence=evidence,
             draws=draws,
+            ledger=ledger,
+            dataset=dataset,
             random_state=random_state,
         )
         self.classes = classes

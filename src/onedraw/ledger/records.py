@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a ledger answers: plain values that print as tables.
+
+>>> receipt = Receipt(ledger="b1", dataset="adult", number=3, time="2026-01-01T00:00:00+00:00",
+...                   epsilon=0.1, delta=0.0, hash="9c")
+>>> receipt.to_dict()["epsilon"], Receipt.from_dict(receipt.to_dict()) == receipt
+('0.1', True)
+>>> print(Table([receipt]))
+ledger  dataset  number  time                       epsilon  delta  hash
+b1      adult    3       2026-01-01T00:00:00+00:00  0.1      0      9c
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from onedraw.errors import LedgerError
+from onedraw.types import Neighbours
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """Proof that a charge is on record: it names the row of the history, and its hash.
+
+    It goes into the release, so it holds nothing private.
+    """
+
+    ledger: str
+    dataset: str
+    number: int
+    time: str
+    epsilon: float
+    delta: float
+    hash: str
+
+    def to_dict(self) -> dict[str, str]:
+        """Texts only, as ``Release.receipt`` wants them."""
+        return {
+            field.name: value if isinstance(value := getattr(self, field.name), str) else repr(value)
+            for field in dataclasses.fields(self)
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, str]) -> Receipt:
+        """The inverse of ``to_dict``."""
+        try:
+            return cls(
+                ledger=str(content["ledger"]),
+                dataset=str(content["dataset"]),
+                number=int(content["number"]),
+                time=str(content["time"]),
+                epsilon=float(content["epsilon"]),
+                delta=float(content["delta"]),
+                hash=str(content["hash"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise LedgerError(
+                f"This is not a receipt ({type(error).__name__}: {error}). Give release.receipt as it is."
+            ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """How a data set stands.
+
+    ``spent`` and ``spent_delta`` are the smallest total of all charges, ``composition`` how it was found: a
+    "pure" sum or "renyi" accounting. ``remaining`` is the largest epsilon that one more draw could have.
+    Where the sizes of charges were chosen in view of earlier releases, the guarantee is the budget, not
+    what is spent.
+    """
+
+    dataset: str
+    epsilon: float
+    delta: float
+    delta_for_charges: float
+    neighbours: Neighbours
+    rows_per_person: int
+    charges: int
+    spent: float
+    spent_delta: float
+    remaining: float
+    composition: str
+    created: str
+
+    def __str__(self) -> str:
+        aside = f" ({self.delta_for_charges:g} of it for charges)" if self.delta_for_charges else ""
+        rows = {
+            "dataset": self.dataset,
+            "budget": f"epsilon {self.epsilon:g}, delta {self.delta:g}{aside}",
+            "spent": f"epsilon {self.spent:.7g}, delta {self.spent_delta:g} "
+            f"({self.composition} composition, charges: {self.charges})",
+            "remaining": f"epsilon {self.remaining:.7g} for one more draw",
+            "neighbours": self.neighbours,
+            "rows per person": f"{self.rows_per_person}",
+            "created": self.created,
+        }
+        return "\n".join(f"{name:<17}{value}" for name, value in rows.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One row of the history: a data set created, a charge, a fingerprint taken, the file migrated."""
+
+    number: int
+    time: str
+    kind: str
+    dataset: str
+    epsilon: float | None = None
+    delta: float | None = None
+    draws: int | None = None
+    mechanism: str = ""
+    who: str = ""
+    hash: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """What ``verify`` found. ``problems`` is empty if the history is sound."""
+
+    ledger: str
+    rows: int
+    head: str
+    receipts: int
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing contradicts the history."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        found = "sound" if self.ok else "ALTERED"
+        lines = [f"{found}: {self.rows} rows, {self.receipts} receipts compared, head {self.head[:16]}"]
+        return "\n".join([*lines, *(f"  - {problem}" for problem in self.problems)])
+
+
+class Table(tuple[T, ...]):
+    """A tuple of records of one kind, printed with a line for each and a column for each field."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        if not self:
+            return "(none)"
+        names = [field.name for field in dataclasses.fields(self[0])]  # type: ignore[arg-type]
+        lines = [names, *([_cell(getattr(row, name)) for name in names] for row in self)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
+        return "\n".join(
+            "  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimators charge their ledger before they draw, however scikit-learn copies or distributes them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+import onedraw
+from onedraw.samplers import RejectionSampler
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> onedraw.Ledger:
+    ledger = onedraw.Ledger(tmp_path / "budget.db")
+    ledger.create("patients", epsilon=1.0)
+    return ledger
+
+
+@pytest.fixture(scope="module")
+def table() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (60, 1))
+    return X, (rng.random(60) < 0.5 + 0.4 * X[:, 0]).astype(int)
+
+
+def estimator(ledger: onedraw.Ledger, epsilon: float = 0.25) -> onedraw.LogisticRegression:
+    return onedraw.LogisticRegression(
+        epsilon=epsilon, classes=[0, 1], ledger=ledger, dataset="patients", random_state=0
+    )
+
+
+def spent(ledger: onedraw.Ledger) -> float:
+    return float(ledger.show("patients").spent)
+
+
+def test_a_fit_is_charged_and_its_release_holds_the_receipt(ledger, table) -> None:  # type: ignore[no-untyped-def]
+    model = estimator(ledger).fit(*table)
+    assert spent(ledger) == 0.25
+    assert model.release_.receipt is not None
+    assert model.release_.receipt["dataset"] == "patients"
+    assert onedraw.Release.from_json(model.release_.to_json()).receipt == model.release_.receipt
+
+
+@pytest.mark.parametrize("copied", [clone, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_of_an_estimator_share_one_budget(ledger, table, copied) -> None:  # type: ignore[no-untyped-def]
+    model = estimator(ledger)
+    for _ in range(4):
+        copied(model).fit(*table)
+    with pytest.raises(onedraw.BudgetExceeded, match="patients"):
+        copied(model).fit(*table)
+    assert spent(ledger) == 1.0
+
+
+def test_cross_validation_and_grid_search_charge_every_fit(ledger, table) -> None:  # type: ignore[no-untyped-def]
+    cross_val_score(estimator(ledger, 0.125), *table, cv=4, error_score="raise", n_jobs=2)
+    assert spent(ledger) == 0.5
+    search = GridSearchCV(
+        estimator(ledger, 0.1), {"prior_scale": [1.0, 3.0]}, cv=2, error_score="raise", refit=True
+    )
+    search.fit(*table)
+    assert spent(ledger) == pytest.approx(1.0)
+
+
+def test_a_draw_that_fails_leaves_the_budget_spent(ledger, table, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    def fail(*_: object) -> None:
+        raise onedraw.SamplingError("no draw")
+
+    monkeypatch.setattr(RejectionSampler, "sample", fail)
+    with pytest.raises(onedraw.SamplingError):
+        estimator(ledger).fit(*table)
+    assert spent(ledger) == 0.25
+
+
+def test_nothing_is_drawn_beyond_the_budget(ledger, table, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(RejectionSampler, "sample", lambda *_: pytest.fail("drew before the charge"))
+    model = estimator(ledger, 2.0)
+    with pytest.raises(onedraw.BudgetExceeded):
+        model.fit(*table)
+    assert not hasattr(model, "release_")
+
+
+def test_ledger_and_dataset_come_together(ledger, table) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(onedraw.InvalidInput, match="ledger and dataset together"):
+        onedraw.LinearRegression(epsilon=1.0, ledger=ledger).fit(*table)
+    with pytest.raises(onedraw.InvalidInput, match="ledger and dataset together"):
+        onedraw.PoissonRegressor(epsilon=1.0, dataset="patients").fit(*table)
+    with pytest.raises(onedraw.InvalidInput, match=r"to be an onedraw\.Ledger, got str"):
+        onedraw.LogisticRegression(epsilon=1.0, ledger="budget.db", dataset="patients").fit(*table)
