@@ -50,7 +50,8 @@ class ScalePrior:
         low, high, _ = self._precision_range()
         if not abs(high - low) > 1e-290:
             raise InvalidInput(
-                f"Expected a scale prior with some mass between floor={self.floor:g} and ceiling={self.ceiling:g}, "
+                f"Expected a scale prior with some mass between floor={self.floor:g} and "
+                f"ceiling={self.ceiling:g}, "
                 f"got shape={self.shape:g} and rate={self.rate:g}, which put none there. Choose a rate near "
                 "shape times the square of a plausible scale."
             )

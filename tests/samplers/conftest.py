@@ -1,8 +1,9 @@
 """An oracle for posteriors of one to three parameters: quadrature on its own density, in its own coordinates.
 
-The reference density is written here from scipy.stats and plain sums; it shares no code with the package. Parameters are the
-coefficients and, where there is one, the scale itself. Draws become uniform numbers by the conditional distribution functions of the
-quadrature (Rosenblatt), so a joint law is tested, not only its margins.
+The reference density is written here from scipy.stats and plain sums; it shares no code with the package.
+Parameters are the coefficients and, where there is one, the scale itself. Draws become uniform numbers by
+the conditional distribution functions of the quadrature (Rosenblatt), so a joint law is tested, not only
+its margins.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ class Case:
         sigma = None
         if self.floor is not None:
             sigma = natural[:, -1]
-            value = value - 3.0 * np.log(sigma) - 1.0 / sigma**2  # inverse-gamma(1, 1) of sigma^2, as a law of sigma
+            value = (
+                value - 3.0 * np.log(sigma) - 1.0 / sigma**2
+            )  # inverse-gamma(1, 1) of sigma^2, as a law of sigma
         total = np.zeros(len(natural))
         for row, y in zip(design, self.y, strict=True):
             if self.family == "categorical":
@@ -130,13 +133,23 @@ class Oracle:
             top = min(case.ceiling - case.floor, 1e5)
             axes[-1] = case.floor + np.append(0.0, np.geomspace(1e-6 * case.floor, top, look))
         fixed = axes
-        # A posterior much narrower than a cell is not where the cell's middle says, so warm densities come first.
-        temperatures = np.append(3.0 ** np.arange(np.ceil(np.log(1.0 + 10.0 * len(case.y) * case.weight) / np.log(3.0)), 0, -1), 1.0)
+        # A posterior much narrower than a cell is not where the cell's middle says, so warm densities come
+        # first.
+        temperatures = np.append(
+            3.0 ** np.arange(np.ceil(np.log(1.0 + 10.0 * len(case.y) * case.weight) / np.log(3.0)), 0, -1),
+            1.0,
+        )
         for temperature in np.repeat(temperatures, 2):
             mass = self._masses(axes, temperature)
-            axes = [_regrid(axis, margin, known, look) for axis, margin, known in zip(axes, _margins(mass), fixed, strict=True)]
+            axes = [
+                _regrid(axis, margin, known, look)
+                for axis, margin, known in zip(axes, _margins(mass), fixed, strict=True)
+            ]
         mass = self._masses(axes, 1.0)
-        self.axes = [_regrid(axis, margin, known[::4], final) for axis, margin, known in zip(axes, _margins(mass), fixed, strict=True)]
+        self.axes = [
+            _regrid(axis, margin, known[::4], final)
+            for axis, margin, known in zip(axes, _margins(mass), fixed, strict=True)
+        ]
         self.mass = self._masses(self.axes, 1.0)
         self.margins = _margins(self.mass)
         assert max(margin.max() for margin in self.margins) < 4.0 / final, "the oracle's grid is too coarse"
@@ -161,7 +174,9 @@ class Oracle:
             where = np.clip(np.searchsorted(axis, natural[:, i], side="right") - 1, 0, len(axis) - 2)
             part = np.clip((natural[:, i] - axis[where]) / (axis[where + 1] - axis[where]), 0.0, 1.0)
             below = np.cumsum(rows, axis=1)
-            result[:, i] = (below[pick, where] - (1.0 - part) * rows[pick, where]) / np.maximum(below[:, -1], 1e-300)
+            result[:, i] = (below[pick, where] - (1.0 - part) * rows[pick, where]) / np.maximum(
+                below[:, -1], 1e-300
+            )
             index = (*index, where)
         return np.clip(result, 0.0, 1.0)
 
@@ -172,7 +187,9 @@ class Oracle:
         found = {f"conditional {i}": float(stats.kstest(u[:, i], "uniform").pvalue) for i in range(dim)}
         for i in range(1, dim):
             levels = np.append(0.0, np.cumsum(self.margins[i]))
-            found[f"margin {i}"] = float(stats.kstest(np.interp(natural[:, i], self.axes[i], levels), "uniform").pvalue)
+            found[f"margin {i}"] = float(
+                stats.kstest(np.interp(natural[:, i], self.axes[i], levels), "uniform").pvalue
+            )
         if dim > 1:
             counts = np.histogramdd(u, bins=6 if dim == 2 else 4, range=[(0.0, 1.0)] * dim)[0].ravel()
             found["joint"] = float(stats.chisquare(counts).pvalue)
@@ -187,7 +204,9 @@ def _regrid(axis: Any, margin: Any, fixed: Any, cells: int) -> Any:
     """Edges at quantiles of a margin, a few far in its tails, and the fixed ones."""
     tails = np.geomspace(1e-9, 0.3 / cells, 8)
     levels = np.concatenate([tails, np.linspace(0.0, 1.0, cells + 1), 1.0 - tails])
-    edges = np.unique(np.concatenate([np.interp(levels, np.append(0.0, np.cumsum(margin)), axis), fixed, axis[[0, -1]]]))
+    edges = np.unique(
+        np.concatenate([np.interp(levels, np.append(0.0, np.cumsum(margin)), axis), fixed, axis[[0, -1]]])
+    )
     return edges[np.append(True, np.diff(edges) > 1e-14 * np.abs(edges[1:]))]
 
 
@@ -208,7 +227,9 @@ def _line(family: str, *, n: int = 40, seed: int = 1, noise: float = 0.3, **opti
     return Case(family=family, x=x, y=y, **options)
 
 
-def _with(case: Case, *, x: dict[int, float] | None = None, y: dict[int, float] | None = None, **options: Any) -> Case:
+def _with(
+    case: Case, *, x: dict[int, float] | None = None, y: dict[int, float] | None = None, **options: Any
+) -> Case:
     """The case with some records changed."""
     features, response = np.array(case.x), np.array(case.y)
     for row, value in (x or {}).items():
@@ -221,7 +242,9 @@ def _with(case: Case, *, x: dict[int, float] | None = None, y: dict[int, float] 
 def _clusters(*centres: float, size: int = 10, floor: float = 0.1, weight: float = 1.0) -> Case:
     """A location model whose records form groups: one mode for each, and one between them."""
     y = np.repeat(centres, size) + 0.05 * np.random.default_rng(5).normal(size=size * len(centres))
-    return Case(family="gaussian", x=np.ones((len(y), 1)), y=y, floor=floor, intercept=False, beta=1.8, weight=weight)
+    return Case(
+        family="gaussian", x=np.ones((len(y), 1)), y=y, floor=floor, intercept=False, beta=1.8, weight=weight
+    )
 
 
 def _cases() -> dict[str, Case]:
@@ -232,7 +255,12 @@ def _cases() -> dict[str, Case]:
     counts = _line("poisson", beta=1.5)
     two_columns = np.random.default_rng(9).normal(size=(40, 2))
     three_classes = Case(
-        family="categorical", x=ladder[::6] + 0.1, y=np.array([0.0, 0.0, 1.0, 2.0, 2.0]), intercept=False, beta=1.5, weight=5.0
+        family="categorical",
+        x=ladder[::6] + 0.1,
+        y=np.array([0.0, 0.0, 1.0, 2.0, 2.0]),
+        intercept=False,
+        beta=1.5,
+        weight=5.0,
     )
     return {
         "logistic": _line("bernoulli", beta=2.5, weight=0.75),
@@ -253,9 +281,17 @@ def _cases() -> dict[str, Case]:
         "single class of three": _with(three_classes, y=dict.fromkeys(range(5), 1.0)),
         "one record": Case(family="bernoulli", x=np.ones((1, 1)), y=np.ones(1), weight=1.0),
         "one record, linear": Case(
-            family="gaussian", x=np.ones((1, 1)), y=np.array([2.0]), floor=0.1, intercept=False, beta=1.5, weight=1.0
+            family="gaussian",
+            x=np.ones((1, 1)),
+            y=np.array([2.0]),
+            floor=0.1,
+            intercept=False,
+            beta=1.5,
+            weight=1.0,
         ),
-        "one record, poisson": Case(family="poisson", x=np.ones((1, 1)), y=np.array([7.0]), beta=1.5, weight=1.0),
+        "one record, poisson": Case(
+            family="poisson", x=np.ones((1, 1)), y=np.array([7.0]), beta=1.5, weight=1.0
+        ),
         "no records": Case(family="bernoulli", x=nothing, y=np.zeros(0)),
         "no records, linear": Case(family="gaussian", x=nothing, y=np.zeros(0), floor=0.1, intercept=False),
         "duplicated column": replace(logistic, x=np.hstack([logistic.x, logistic.x]), intercept=False),
@@ -290,7 +326,7 @@ PROVABLE = {
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests that ask for a ``case`` run on all of them, those that ask for a ``provable_case`` on truncated ones."""
+    """Run tests that ask for a ``case`` on all of them, those for a ``provable_case`` on truncated ones."""
     for fixture, cases in (("case", CASES), ("provable_case", PROVABLE)):
         if fixture in metafunc.fixturenames:
             metafunc.parametrize(fixture, list(cases.values()), ids=list(cases))

@@ -5,8 +5,8 @@ Guarantee:
     Every leaf cell carries a bound of the log posterior that is proved to hold on all of it, so the
     piecewise envelope does too, and an accepted proposal is an exact draw, with no assumption about the
     sampler (evidence ``proved``). The prior is truncated to the public box. Cells are halved for as long as
-    proposals are rejected and the bounds tighten to the density as cells shrink, so the acceptance only rises;
-    where that would take too many cells the sampler refuses, and never returns an approximate draw.
+    proposals are rejected and the bounds tighten to the density as cells shrink, so the acceptance only
+    rises; where that would take too many cells the sampler refuses, and never returns an approximate draw.
 
 On a cell with centre c and half-widths h, the log posterior is bounded by the smaller (in mass) of
 
@@ -19,8 +19,8 @@ On a cell with centre c and half-widths h, the log posterior is bounded by the s
   of 1e8, enters with its smallest loss and no gradient: each record's bound is a bound by itself.
 
 Cells are boxes in coordinates aligned with the posterior's covariance. That choice reads the data; an exact
-draw does not depend on it. Rounding is allowed for: predictors are taken to move by their rounding error more than
-they do, and a slack of 64 n^2 machine epsilons per unit of loss is added to every bound.
+draw does not depend on it. Rounding is allowed for: predictors are taken to move by their rounding error
+more than they do, and a slack of 64 n^2 machine epsilons per unit of loss is added to every bound.
 
 Edge cases:
     n = 0 draws from the truncated prior. Families without proved bounds, and more than a few parameters, are
@@ -46,9 +46,10 @@ from onedraw.types import AnyArray, Array
 
 MAX_DIM = 5
 MAX_CELLS = 500_000
+MAX_WORK = 4e9  # records times cells
 BATCH = 64
 GOOD_ACCEPTANCE = 0.02
-MOST_PROPOSALS = 5_000_000
+MOST_PROPOSALS = 1_000_000
 INTEGRAL_ERROR = 1e-9  # of tabulated power integrals, per record
 ROUNDING = 64.0 * float(np.finfo(float).eps)  # of a short sum of products, relative to the sum of their sizes
 
@@ -71,8 +72,10 @@ class BoxSampler:
             evidence=Evidence(
                 level="proved",
                 statement=(
-                    f"Every proposal was accepted or rejected under a bound proved by branch and bound over the public box of "
-                    f"{box:g} prior scales, to which the prior is truncated; no assumption about the sampler is left."
+                    "Every proposal was accepted or rejected under a bound proved by branch and "
+                    "bound over the public box of "
+                    f"{box:g} prior scales, to which the prior is truncated; no assumption about the "
+                    "sampler is left."
                 ),
             ),
             diagnostics={
@@ -85,10 +88,13 @@ class BoxSampler:
     def _check(self, posterior: Posterior) -> None:
         family = posterior.loss.family
         if not isinstance(posterior.loss, BetaDivergence):
-            raise InvalidInput("evidence='proved' is available for the beta-divergence loss only. Use evidence='searched'.")
+            raise InvalidInput(
+                "evidence='proved' is available for the beta-divergence loss only. Use evidence='searched'."
+            )
         if not is_supported(family):
             raise InvalidInput(
-                f"evidence='proved' is not available for the {family.name} family (bernoulli, gaussian and poisson have proved "
+                f"evidence='proved' is not available for the {family.name} family (bernoulli, "
+                "gaussian and poisson have proved "
                 "bounds). Use evidence='searched', or engine='grid' for up to about 3 parameters."
             )
         if posterior.dim > self.max_dim:
@@ -103,7 +109,9 @@ class BoxSampler:
                 "ScalePrior(ceiling=...) where the model has a scale."
             )
         if isinstance(family, LocationScale) and (noise is None or noise.floor < family.scale_floor):
-            raise InvalidInput(f"Expected a scale prior with floor >= scale_floor={family.scale_floor:g} of the family.")
+            raise InvalidInput(
+                f"Expected a scale prior with floor >= scale_floor={family.scale_floor:g} of the family."
+            )
 
 
 class _Tree:
@@ -114,11 +122,10 @@ class _Tree:
         self.dim = posterior.dim
         self.origin, self.axes = _frame(posterior)
         self.slack = self._slack()
+        self.max_cells = min(MAX_CELLS, int(MAX_WORK / max(1, posterior.num_records)))
         low, high = self._root()
         self.centre = 0.5 * (low + high)[None, :]
         self.half = 0.5 * (high - low)[None, :]
-        size = self.dim - int(posterior.has_scale)
-        self.extent = (np.abs(self.origin + self.axes @ self.centre[0]) + np.abs(self.axes) @ self.half[0])[:size]
         self.height, self.slope, self.side = self._bound(self.centre, self.half)
 
     # -- the envelope
@@ -131,23 +138,26 @@ class _Tree:
         while kept < num_draws:
             if proposals > MOST_PROPOSALS:
                 raise AcceptanceTooLow(
-                    f"The proved envelope of {self.dim} parameters could not be made tight enough in {MAX_CELLS} "
-                    "cells, so nothing was released. Use evidence='searched', fewer features, or public "
-                    "feature_bounds that bring the features to similar ranges."
+                    f"The proved envelope of {self.dim} parameters could not be made tight enough, so nothing "
+                    "was released. Use evidence='searched', fewer features, or public feature_bounds that "
+                    "bring the features to similar ranges."
                 )
             points, bound = self._propose(rng, size)
             natural = self.origin + points @ self.axes.T
             log_ratio = self._log_density(natural) - bound
             if (log_ratio > 0.0).any():
                 raise SamplingError(
-                    "A bound that was proved in exact arithmetic was exceeded in floating point, so nothing was "
+                    "A bound that was proved in exact arithmetic was exceeded in floating point, so "
+                    "nothing was "
                     "released. Rescale the features with public feature_bounds, or use evidence='searched'."
                 )
             chosen = natural[-rng.standard_exponential(size) < log_ratio]
             accepted.append(self._to_working(chosen))
             kept += len(chosen)
             proposals += size
-            if len(chosen) < GOOD_ACCEPTANCE * size or not len(chosen):
+            if len(self.height) >= self.max_cells:
+                size = 4096
+            elif len(chosen) < GOOD_ACCEPTANCE * size or not len(chosen):
                 self._refine()
                 size = 16 if len(self.height) > 512 else 4
             else:
@@ -183,9 +193,7 @@ class _Tree:
         return self.centre[cells] + offset, self.height[cells] + (slope * offset).sum(axis=1)
 
     def _refine(self) -> None:
-        """Halve the cells that hold most of the envelope's mass, each across the side that loosens its bound most."""
-        if len(self.height) >= MAX_CELLS:
-            return
+        """Halve the cells that hold most of the envelope's mass, each across its loosest side."""
         mass = self._log_mass()
         count = int(min(len(mass), max(BATCH, len(mass) // 3)))
         chosen = np.argpartition(mass, len(mass) - count)[-count:]
@@ -231,18 +239,20 @@ class _Tree:
         location_axes = self.axes[:-1] if has_scale else self.axes
         scale_low = scale_high = scale = log_reach = None
         if has_scale:
-            # Not clipped to the floor: the segment from the centre to a point must lie in the cell as bounded.
+            # Not clipped to the floor: the segment from the centre to a point must lie in the cell as
+            # bounded.
             scale_low, scale_high = np.exp(low[:, -1])[None, :], np.exp(high[:, -1])[None, :]
             scale = np.exp(natural[:, -1])[None, :]
             log_reach = reach[:, -1]
         working = natural[:, :-1] if has_scale else natural
+        extent = (np.abs(self.origin) + (np.abs(centre) + half) @ np.abs(self.axes).T)[:, : working.shape[1]]
 
         def block(rows: slice) -> tuple[Array, ...]:
             y, design = posterior.response[rows, None], posterior.design(rows)
             eta = design @ working.T
             moved = np.abs(design @ location_axes) @ half.T
-            # How far rounding can displace a predictor: features of size 1e8 leave it 1e-8 per unit of theta.
-            blur = ROUNDING * (np.abs(design) @ self.extent)[:, None]
+            # How far rounding can displace a predictor: features of 1e8 leave it 1e-8 per unit of theta.
+            blur = ROUNDING * (np.abs(design) @ extent.T)
             moved += 2.0 * blur + 1e-300
             cell = Cell(eta_low=eta - moved, eta_high=eta + moved, scale_low=scale_low, scale_high=scale_high)
             least = loss_minimum(posterior.loss.family, y, cell, beta)
@@ -259,7 +269,8 @@ class _Tree:
             gradient = np.zeros((len(centre), self.dim))
             gradient[:, : design.shape[1]] = np.where(level, 0.0, loss.d_eta).T @ design
             if scale_bend is not None:
-                assert loss.d_scale is not None and scale is not None
+                assert loss.d_scale is not None
+                assert scale is not None
                 gradient[:, -1] = np.where(level, 0.0, loss.d_scale * scale).sum(axis=0)
             # Which sides are to blame for the gap that the bound leaves: by the share of each in the spread.
             gap = np.minimum(loss.value - least, spread)
@@ -281,7 +292,8 @@ class _Tree:
         # Compare by mass: a plane is worth what it integrates to, not its value at the centre.
         tilt = np.abs(slope) * half
         plane_mass = plane + np.where(tilt > 30.0, tilt - np.log(2.0 * np.maximum(tilt, 1.0)),
-                                      np.log(np.sinh(np.clip(tilt, 1e-8, 30.0)) / np.clip(tilt, 1e-8, 30.0))).sum(axis=1)  # fmt: skip
+                                      np.log(np.sinh(np.clip(tilt, 1e-8, 30.0)) / np.clip(tilt, 1e-8,
+                                      30.0))).sum(axis=1)  # fmt: skip
         use_plane = plane_mass < flat
         outside = np.zeros(len(centre), dtype=bool)
         if posterior.prior.box is not None:
@@ -289,7 +301,9 @@ class _Tree:
             location = slice(None, -1) if has_scale else slice(None)
             outside |= ((low[:, location] > edge) | (high[:, location] < -edge)).any(axis=1)
         height = np.where(outside, -np.inf, np.where(use_plane, plane, flat) + self.slack)
-        blame = weight * blame + 0.5 * np.square(half) * np.square(self.axes / posterior.prior.scale).sum(axis=0)
+        blame = weight * blame + 0.5 * np.square(half) * np.square(self.axes / posterior.prior.scale).sum(
+            axis=0
+        )
         return height, np.where((use_plane & ~outside)[:, None], slope, 0.0), blame.argmax(axis=1)
 
     def _log_prior(self, natural: Array) -> tuple[Array, Array]:
@@ -359,7 +373,9 @@ class _Tree:
         assert prior.box is not None
         log_prior = prior.box**2 * self.dim
         if prior.noise is not None:
-            log_prior += prior.noise.rate / prior.noise.floor**2 + 2.0 * prior.noise.shape * abs(math.log(prior.noise.floor))
+            log_prior += prior.noise.rate / prior.noise.floor**2 + 2.0 * prior.noise.shape * abs(
+                math.log(prior.noise.floor)
+            )
         per_record = 64.0 * n * np.finfo(float).eps * size + INTEGRAL_ERROR * max(1.0, size)
         return 1e-9 + ROUNDING * log_prior + posterior.weight * n * per_record
 
@@ -372,15 +388,14 @@ class _Tree:
 
 
 def _frame(posterior: Posterior) -> tuple[Array, Array]:
-    """Origin and axes: the highest mode, and the principal axes of the Gaussian approximation there, one sd
-    long each.
-    """
+    """Origin and axes: the mode with most mass, and the principal axes of its Gaussian approximation."""
     # By mass: a spike where one outlier is fitted may be the highest mode, and would be a useless yardstick.
     mode = max(find_modes(posterior), key=lambda m: m.log_density - 0.5 * np.linalg.slogdet(m.precision)[1])
     location = posterior.dim - int(posterior.has_scale)
+    # A rotation and no more: a skewed frame would cut the public box into slivers that no cell fits.
     values, vectors = np.linalg.eigh(mode.precision[:location, :location])
     axes = np.zeros((posterior.dim, posterior.dim))
-    axes[:location, :location] = vectors / np.sqrt(values)
+    axes[:location, :location] = vectors / np.sqrt(np.maximum(values, 0.1 / posterior.prior.scale**2))
     origin = mode.location.copy()
     if posterior.prior.noise is not None:
         scale = float(posterior.prior.noise.scale(mode.location[-1:])[0])

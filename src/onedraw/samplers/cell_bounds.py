@@ -118,7 +118,8 @@ def _(family: Poisson, y: Array, cell: Cell, beta: float) -> tuple[Array, Array 
 def _(family: Gaussian, y: Array, cell: Cell, beta: float) -> Array:
     # At a given residual r the density is unimodal in the scale, with its peak at scale = |r|; I falls with
     # the scale.
-    assert cell.scale_low is not None and cell.scale_high is not None
+    assert cell.scale_low is not None
+    assert cell.scale_high is not None
     b = beta - 1.0
     residual = np.maximum(np.maximum(y - cell.eta_high, cell.eta_low - y), 0.0)
     best_scale = np.clip(residual, cell.scale_low, cell.scale_high)

@@ -39,7 +39,7 @@ from onedraw.errors import AcceptanceTooLow
 from onedraw.posterior import Posterior
 from onedraw.samplers.base import Draws, Evidence
 from onedraw.samplers.envelope import Component, Mixture, PriorComponent, StudentT
-from onedraw.samplers.modes import Mode, climb, find_modes
+from onedraw.samplers.modes import MAX_MODES, Mode, climb, distance, find_modes
 from onedraw.types import Array
 
 PRIOR_SHARE = 0.05
@@ -54,7 +54,9 @@ ADAPTATION_ROUNDS = 12
 CLIMB_STEPS = 20
 MAX_RESTARTS = 60
 MAX_REBUILDS = 8
-MISSED_NATS = 0.5  # a ratio this far above the bound points at a mode or a ridge that the envelope does not have
+MISSED_NATS = (
+    0.5  # a ratio this far above the bound points at a mode or a ridge that the envelope does not have
+)
 FEWEST_PROPOSALS, MOST_PROPOSALS = 50_000, 5_000_000
 CONFIDENCE = 0.95
 
@@ -99,8 +101,7 @@ class RejectionSampler:
                 excess, bound = float(ratio.max()) - bound, float(ratio.max()) + self.margin
                 if excess > MISSED_NATS and restarts <= MAX_REBUILDS:
                     missed = thetas[[int(ratio.argmax())]]
-                    found = climb(posterior, missed[0], known=modes)
-                    modes = modes if found is None else [*modes, found]
+                    _gain_mode(posterior, modes, missed[0])
                     envelope, bound, acceptance = _build_envelope(posterior, modes, rng, missed)
                     bound += self.margin
                 continue
@@ -127,8 +128,10 @@ def _evidence(num_proposals: int) -> Evidence:
     return Evidence(
         level="searched",
         statement=(
-            f"The draw is exact if the envelope bounds the posterior everywhere. The bound comes from a search over many "
-            f"starting points and held in {num_proposals} fresh proposals without exception, so at {CONFIDENCE:.0%} confidence "
+            "The draw is exact if the envelope bounds the posterior everywhere. The bound comes from "
+            "a search over many "
+            f"starting points and held in {num_proposals} fresh proposals without exception, so at "
+            f"{CONFIDENCE:.0%} confidence "
             f"less than {missed:.2g} of the envelope's mass lies where it could fail."
         ),
     )
@@ -137,7 +140,8 @@ def _evidence(num_proposals: int) -> Evidence:
 def _too_low(dim: int) -> AcceptanceTooLow:
     others = "engine='grid', evidence='proved', " if dim <= 3 else ""
     return AcceptanceTooLow(
-        f"The exact rejection sampler found no envelope that fits this posterior of {dim} parameters, so nothing was released. "
+        f"The exact rejection sampler found no envelope that fits this posterior of {dim} parameters, "
+        "so nothing was released. "
         f"Use {others}fewer features, or public feature_bounds that bring the features to similar ranges."
     )
 
@@ -145,18 +149,35 @@ def _too_low(dim: int) -> AcceptanceTooLow:
 def _build_envelope(
     posterior: Posterior, modes: list[Mode], rng: np.random.Generator, missed: Array | None = None
 ) -> tuple[Mixture, float, float]:
-    """An envelope, the largest log ratio found, and a rough acceptance; ``missed`` are points to look at too."""
+    """An envelope, the largest log ratio found, and a rough acceptance.
+
+    ``missed`` are points to look at too. Where the envelope fits badly because a mode is missing, ``modes``
+    gains it.
+    """
     extra = np.empty((0, posterior.dim)) if missed is None else missed
-    mixture = _laplace_mixture(posterior, modes)
-    thetas, ratio = _pilot(posterior, mixture, rng, PILOT)
-    bound = _climb_ratio(posterior, mixture, modes, thetas, ratio, extra)
-    acceptance = _acceptance(ratio, bound)
-    if acceptance < GOOD_ACCEPTANCE and posterior.dim <= ADAPTABLE_DIM:
-        mixture = _adapt(posterior, mixture, rng)
-        thetas, ratio = _pilot(posterior, mixture, rng, HARD_PILOT)
-        bound = _climb_ratio(posterior, mixture, modes, thetas, ratio, extra)
+    while True:
+        mixture = _laplace_mixture(posterior, modes)
+        thetas, ratio = _pilot(posterior, mixture, rng, PILOT)
+        bound, peak = _climb_ratio(posterior, mixture, modes, thetas, ratio, extra)
         acceptance = _acceptance(ratio, bound)
-    return mixture, bound, acceptance
+        if acceptance > GOOD_ACCEPTANCE or posterior.dim > ADAPTABLE_DIM:
+            return mixture, bound, acceptance
+        if len(modes) >= MAX_MODES or not _gain_mode(posterior, modes, peak):
+            break
+    mixture = _adapt(posterior, mixture, rng)
+    thetas, ratio = _pilot(posterior, mixture, rng, HARD_PILOT)
+    bound, _ = _climb_ratio(posterior, mixture, modes, thetas, ratio, extra)
+    return mixture, bound, _acceptance(ratio, bound)
+
+
+def _gain_mode(posterior: Posterior, modes: list[Mode], start: Array) -> bool:
+    """Append the mode uphill of ``start`` if it is a new one."""
+    found = climb(posterior, start, known=modes)
+    # Known modes may stand where their mass is centred, a little off their peaks.
+    if found is None or any(distance(found.location, mode) < 4.0 for mode in modes):
+        return False
+    modes.append(found)
+    return True
 
 
 def _laplace_mixture(posterior: Posterior, modes: list[Mode]) -> Mixture:
@@ -186,8 +207,8 @@ def _acceptance(ratio: Array, bound: float) -> float:
 
 def _climb_ratio(
     posterior: Posterior, mixture: Mixture, modes: list[Mode], thetas: Array, ratio: Array, extra: Array
-) -> float:
-    """The largest log ratio reached by ascent from modes, from the best pilot points and from ``extra`` ones."""
+) -> tuple[float, Array]:
+    """The largest log ratio reached by ascent from modes, best pilot points and ``extra`` ones, and where."""
     best = thetas[np.argsort(ratio)[-3:]]
     points = np.concatenate([np.stack([m.location for m in modes]), best, extra])
     shape = np.linalg.inv(modes[0].precision)
@@ -208,7 +229,8 @@ def _climb_ratio(
         stalls = 0 if highest > before + 0.01 else stalls + 1
         if stalls == 3:
             break
-    return highest
+    # Where the pilot's best beats every ascent, the ascents began there, so the best of them is no lower.
+    return highest, points[int(value.argmax())]
 
 
 def _ratio_and_gradient(posterior: Posterior, mixture: Mixture, thetas: Array) -> tuple[Array, Array]:
@@ -252,7 +274,7 @@ def _tempered(ratio: Array, target: float) -> Array:
 
 
 def _split(points: Array, weights: Array, rng: np.random.Generator) -> Array:
-    """Two clusters to start from, (2, m): nearer to one of two seeds that lie apart, as k-means++ chooses them."""
+    """Two clusters to start from, (2, m): around seeds that lie apart, as k-means++ chooses them."""
     first = points[rng.choice(len(points), p=weights)]
     away = np.square(points - first).sum(axis=1)
     chance = weights * away

@@ -6,9 +6,9 @@ Guarantee:
     at all (evidence ``proved``). A draw is the argmax of log mass + Gumbel noise over the grid points.
 
 Edge cases:
-    The grid is chosen from public facts only: ``points`` values per parameter, at equally spaced
-    quantiles-free positions over ``half_width`` prior scales, and for the residual scale equally spaced in
-    its working coordinate. Its prior mass is the prior density times the cell, normalised over the grid.
+    The grid is chosen from public facts only: ``points`` values per parameter, equally spaced over
+    ``half_width`` prior scales either side of zero, and for the residual scale equally spaced in its working
+    coordinate. The prior mass of a point is proportional to the prior density there.
 
 >>> import numpy as np
 >>> from onedraw.priors import Prior
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onedraw.errors import InvalidInput
+from onedraw.errors import InvalidInput, SamplingError
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior
 from onedraw.samplers.base import Draws, Evidence
@@ -36,7 +36,7 @@ CHUNK = 256
 class GridSampler:
     """Enumerates ``points`` values of each parameter over ``half_width`` prior scales either side of zero.
 
-    ``points=None`` takes the finest grid of at most 250,000 points: 501 values each for two parameters, 63
+    ``points=None`` takes a grid of about 250,000 points: 501 values each for two parameters, 63
     for three.
     """
 
@@ -57,7 +57,11 @@ class GridSampler:
         axis = reach * prior.scale * np.linspace(-1.0, 1.0, points)
         axes = [axis] * dim
         if prior.noise is not None:
-            top = min(prior.noise.ceiling, prior.noise.floor + 30.0)
+            # A little below the ceiling, or rounding could put the last point above it.
+            top = min(
+                prior.noise.floor + (1.0 - 1e-9) * (prior.noise.ceiling - prior.noise.floor),
+                prior.noise.floor + 30.0,
+            )
             low, high = prior.noise.coordinate(1.001 * prior.noise.floor), prior.noise.coordinate(top)
             axes[-1] = np.linspace(low, high, points)
         return axes
@@ -72,8 +76,8 @@ class GridSampler:
         for start in range(0, total, CHUNK):
             index = np.unravel_index(np.arange(start, min(start + CHUNK, total)), shape)
             thetas = np.stack([axis[i] for axis, i in zip(axes, index, strict=True)], axis=1)
-            # 1 - random() lies in (0, 1], so the noise is never infinite upwards.
-            uniform = 1.0 - rng.random((num_draws, len(thetas)))
+            # random() lies in [0, 1), so the noise is never infinite upwards.
+            uniform = rng.random((num_draws, len(thetas)))
             with np.errstate(divide="ignore"):
                 noise = -np.log(-np.log(uniform))
             scores = posterior.log_density(thetas) + noise
@@ -82,10 +86,16 @@ class GridSampler:
             better = top > best
             best[better] = top[better]
             values[better] = thetas[where[better]]
+        if not np.isfinite(best).all():
+            raise SamplingError(
+                "No point of the grid has a positive posterior mass, so nothing was released."
+            )
         return Draws(
             values=values,
             evidence=Evidence(
                 level="proved",
-                statement=f"The parameter space is a public grid of {total} points and every one was enumerated.",
+                statement=(
+                    f"The parameter space is a public grid of {total} points and every one was enumerated."
+                ),
             ),
         )

@@ -101,7 +101,7 @@ def climb(posterior: Posterior, start: Array, known: list[Mode]) -> Mode | None:
         precision = positive_definite(hessian, posterior)
         step = np.linalg.solve(precision, gradient)
         gain = float(gradient @ step)
-        if gain < 1e-2 or any(_distance(theta, mode) < 0.1 for mode in known):
+        if gain < 1e-2 or any(distance(theta, mode) < 0.1 for mode in known):
             break  # half the gain is the height still missing, in nats
         candidates = theta + (STEP_LENGTHS[:, None] if gain > 0.5 else 1.0) * step
         values = posterior.log_density(candidates.reshape(-1, posterior.dim))
@@ -110,12 +110,12 @@ def climb(posterior: Posterior, start: Array, known: list[Mode]) -> Mode | None:
             break
         theta = candidates.reshape(-1, posterior.dim)[best]
         value, gradient, hessian = posterior.local_quadratic(theta)
-    if any(_distance(theta, mode) < 0.1 for mode in known):
+    if any(distance(theta, mode) < 0.1 for mode in known):
         return None
     return Mode(location=theta, log_density=value, precision=positive_definite(hessian, posterior))
 
 
-def _distance(theta: Array, mode: Mode) -> float:
+def distance(theta: Array, mode: Mode) -> float:
     """Squared distance in standard deviations of the mode's Gaussian approximation."""
     gap = theta - mode.location
     return float(gap @ mode.precision @ gap)
@@ -129,7 +129,9 @@ def recentre(posterior: Posterior, mode: Mode) -> Mode:
     """
     centre, precision, last_gain = mode.location, mode.precision, np.inf
     for _ in range(RECENTRING_STEPS):
-        _, gradient, hessian = posterior.local_quadratic(centre, smoothing=np.asarray(np.linalg.inv(precision), dtype=float))
+        _, gradient, hessian = posterior.local_quadratic(
+            centre, smoothing=np.asarray(np.linalg.inv(precision), dtype=float)
+        )
         new_precision = positive_definite(hessian, posterior)
         step = np.linalg.solve(new_precision, gradient)
         gain = float(gradient @ step)
@@ -148,11 +150,13 @@ def positive_definite(hessian: Array, posterior: Posterior) -> Array:
 
     Works on the matrix scaled to unit diagonal, so that columns of very different units do no harm.
     """
-    try:
-        np.linalg.cholesky(hessian)
-        return hessian
-    except np.linalg.LinAlgError:
-        pass
+    if (np.diag(hessian) > 0.0).all():
+        root = np.sqrt(np.diag(hessian))
+        try:
+            if np.diag(np.linalg.cholesky(hessian / root[:, None] / root[None, :])).min() > 1e-6:
+                return hessian
+        except np.linalg.LinAlgError:
+            pass
     floor = np.full(len(hessian), 0.1 / posterior.prior.scale**2)
     if posterior.has_scale:
         floor[-1] = 0.01
@@ -161,7 +165,7 @@ def positive_definite(hessian: Array, posterior: Posterior) -> Array:
     scaled = hessian / root[:, None] / root[None, :]
     values, vectors = np.linalg.eigh(0.5 * (scaled + scaled.T))
     smallest = float(np.min(floor / diagonal))
-    values = np.maximum(np.abs(values), max(smallest, 1e-13))
+    values = np.maximum(np.abs(values), max(smallest, 1e-12))
     return np.asarray((vectors * values) @ vectors.T * root[:, None] * root[None, :])
 
 
@@ -170,6 +174,9 @@ def _starts(posterior: Posterior) -> Array:
     rng = np.random.default_rng(20231210)
     starts = 0.3 * posterior.prior.scale * rng.standard_normal((NUM_STARTS, posterior.dim))
     starts[0] = 0.0
+    if posterior.prior.box is not None:
+        edge = 0.9 * posterior.prior.box * posterior.prior.scale
+        starts = np.clip(starts, -edge, edge)
     noise = posterior.prior.noise
     if noise is not None:
         sizes = noise.floor * np.array([10.0, 2.0, 50.0])
@@ -181,8 +188,8 @@ def _starts(posterior: Posterior) -> Array:
 def _scouts(posterior: Posterior) -> Array:
     """Points to look at: draws from the prior, and fits to as few records as determine one.
 
-    A second group of records that obeys a line of its own has a mode of its own, which is too narrow to be met by
-    chance; a fit to records of that group alone lands on it.
+    A second group of records that obeys a line of its own has a mode of its own, which is too narrow to be
+    met by chance; a fit to records of that group alone lands on it.
     """
     rng = np.random.default_rng(20240229)
     prior, n = posterior.prior, posterior.num_records
