@@ -135,7 +135,7 @@ class RegressionModel:
         location = draws[:, :-1] if self.scale_floor is not None else draws
         scale = draws[:, -1] if self.scale_floor is not None else None
         outputs, d = max(1, self.num_outputs - 1), self.num_features
-        coef = location[:, : outputs * d].reshape(-1, outputs, d)
+        coef = location[:, : outputs * d].reshape(len(draws), outputs, d)
         intercept = location[:, outputs * d :] if self.fit_intercept else np.zeros((len(draws), outputs))
         if self.kind == "multinomial":
             contrasts = Categorical(num_classes=self.num_outputs).contrasts

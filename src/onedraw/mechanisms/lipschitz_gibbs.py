@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A draw from the Gibbs posterior of a convex Lipschitz loss [Minami, Arai, Sato & Nakagawa 2016].
+
+The density is proportional to exp(-weight * sum of logistic losses) under a normal prior N(0, s^2).
+
+Guarantee:
+    a-GDP, hence (epsilon, delta)-DP on the exact curve of the Gaussian mechanism, with
+
+        a = c m w L s,    c = 2 under replace-one and 1 under add/remove,
+
+    L = X = ``feature_norm`` the Lipschitz constant of the loss, m rows a person, w the weight. For k
+    draws: sqrt(k) a. Parameters are unbounded; features are not (longer vectors are shrunk).
+
+*Proof* (also Gopi, Lee & Liu 2022). Let P, Q be the posteriors of neighbours. Q is 1/s^2-strongly
+log-concave, since the losses are convex, and f = log dP/dQ is c m w L-Lipschitz. By Caffarelli's contraction
+theorem Q is the image of N(0, I) under an s-Lipschitz map, so f is distributed as g(Z), Z standard normal
+and g a-Lipschitz. By the Gaussian isoperimetric inequality the increasing rearrangement of g on the line is
+a-Lipschitz too, so take g increasing on the line. Compare it with l(z) = a z - a^2/2, the log ratio of
+N(a, 1) to N(0, 1). Both have E exp = 1, and g - l is non-increasing: they cross once, l the steeper. So
+exp g(Z) is smaller than exp l(Z) in the convex order (the cut criterion), and as (. - e^epsilon)_+ is convex,
+
+    delta(epsilon) = E_Q (dP/dQ - e^epsilon)_+ <= Phi(-epsilon/a + a/2) - e^epsilon Phi(-epsilon/a - a/2).  []
+
+Equality holds for a linear loss. k draws are one draw of a product with the same strong log-concavity and a
+log ratio sqrt(k) times as steep.
+
+``formula="published"`` is w = epsilon/(2 L s sqrt(1 + 2 log(1/delta))), whose proof needs epsilon <= 1. It is
+offered wherever the exact curve confirms it, and refused elsewhere: at delta = 1e-5 it holds at
+epsilon = 7, but gives 1.7e-5 at 10 and 1.2e-3 at 20. The exact calibration is also up to half as large again.
+
+The draw comes from an exact sampler, whose evidence the release states. No Langevin chain is offered: the
+iteration counts that its proved error bounds ask for at a useful delta cannot be run (docs/mechanisms.md).
+
+Edge cases:
+    delta = 0 is refused: the log ratio of neighbours is unbounded. n = 0 draws from the prior.
+
+>>> mechanism = LipschitzGibbs(feature_norm=1.0, prior=Prior(scale=2.0)).calibrate(epsilon=1.0, delta=1e-5)
+>>> round(mechanism.weight, 4), round(mechanism.gaussian, 4)            # w = a/(2 L s)
+(0.067, 0.2681)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from onedraw._validate import one_of, whole
+from onedraw.errors import CalibrationError
+from onedraw.families import Bernoulli
+from onedraw.losses import Gibbs
+from onedraw.mechanisms._base import (
+    BoundedMechanism,
+    bounded_design,
+    clipping_note,
+    need_bound,
+    need_delta,
+)
+from onedraw.mechanisms._gaussian import gaussian_delta, gaussian_parameter
+from onedraw.mechanisms.one_posterior import Records
+from onedraw.model import RegressionModel
+from onedraw.posterior import Posterior
+from onedraw.priors import Prior
+from onedraw.privacy.guarantee import Guarantee
+from onedraw.release import Grid, coefficient_step
+from onedraw.samplers.base import Evidence, Sampler
+from onedraw.samplers.exact import RejectionSampler
+from onedraw.types import Array
+
+FORMULAS = ("exact", "published")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LipschitzGibbs(BoundedMechanism):
+    """Draws from the weighted logistic posterior under a normal prior, for bounded features."""
+
+    name: ClassVar[str] = "lipschitz_gibbs"
+
+    feature_norm: float | None = None
+    prior: Prior = field(default_factory=Prior)
+    sampler: Sampler = field(default_factory=RejectionSampler)
+    formula: Literal["exact", "published"] = "exact"
+    draws: int = 1
+
+    def _check(self, guarantee: Guarantee) -> Guarantee:
+        one_of(FORMULAS, formula=self.formula)
+        self._norm()
+        need_delta(guarantee, type(self).__name__, "the log ratio of neighbouring posteriors is unbounded.")
+        if self.formula == "published":
+            epsilon, delta = guarantee.epsilon, guarantee.delta
+            true = gaussian_delta(published_parameter(epsilon, delta), epsilon)
+            if true > delta:
+                raise CalibrationError(
+                    f"The published formula does not hold at epsilon={epsilon:g}, delta={delta:g}: its proof "
+                    f"needs epsilon <= 1, and here it gives delta={true:.3g}. Use formula='exact'.",
+                    requested=epsilon,
+                )
+        return guarantee
+
+    def _draws_released(self) -> int:
+        return whole(draws=self.draws)
+
+    def _norm(self) -> float:
+        return need_bound(
+            self.feature_norm,
+            name="feature_norm",
+            mechanism=type(self).__name__,
+            why="the logistic loss is as steep as the feature vector is long, and its steepness is what a "
+            "record can do to the posterior.",
+        )
+
+    @property
+    def gaussian(self) -> float:
+        """a: the release is no easier to tell apart than N(0, 1) and N(a, 1)."""
+        exact = self.formula == "exact"
+        solve = gaussian_parameter if exact else published_parameter
+        return solve(self.guarantee.epsilon, self.guarantee.delta)
+
+    @property
+    def weight(self) -> float:
+        """The weight of the loss, from a = sqrt(k) c m w L s."""
+        guarantee = self.guarantee
+        lipschitz = self._norm() * guarantee.rows_per_person
+        lipschitz *= 2.0 if guarantee.neighbours == "replace_one" else 1.0
+        return self.gaussian / (lipschitz * self.prior.scale * math.sqrt(guarantee.draws))
+
+    def posterior(self, data: Records, *, fit_intercept: bool = True) -> Posterior:
+        """The posterior of the clipped data. Private."""
+        Bernoulli().check_response(data.response)
+        return Posterior(
+            loss=Gibbs(Bernoulli()),
+            beta=1.0,
+            weight=self.weight,
+            prior=self.prior,
+            features=bounded_design(data.features, fit_intercept=fit_intercept, feature_norm=self._norm()),
+            response=data.response,
+            fit_intercept=False,  # its column is part of the clipped design
+        )
+
+    def _values(
+        self, data: Records, model: RegressionModel, rng: np.random.Generator
+    ) -> tuple[Array, Evidence]:
+        posterior = self.posterior(data, fit_intercept=model.fit_intercept)
+        draws = self.sampler.sample(posterior, self.guarantee.draws, rng)
+        return draws.values, draws.evidence
+
+    def grid(self, model: RegressionModel) -> Grid:
+        """2^-40 of the prior scale."""
+        return Grid(coefficient=coefficient_step(self.prior.scale))
+
+    @property
+    def description(self) -> Mapping[str, str | float | None]:
+        """The public numbers that define the mechanism, for the release."""
+        return {
+            "formula": self.formula,
+            "feature_norm": self._norm(),
+            "weight": self.weight,
+            "prior_scale": float(self.prior.scale),
+            "prior_box": self.prior.box,
+        }
+
+    @property
+    def own_assumptions(self) -> tuple[str, ...]:
+        """What the reader of a release must know."""
+        return (clipping_note(self._norm()),)
+
+
+def published_parameter(epsilon: float, delta: float) -> float:
+    """The a of the published weight, epsilon/sqrt(1 + 2 log(1/delta)).
+
+    >>> gaussian_delta(published_parameter(10.0, 1e-5), 10.0) > 1.6e-5
+    True
+    """
+    return epsilon / math.sqrt(1.0 - 2.0 * math.log(delta))

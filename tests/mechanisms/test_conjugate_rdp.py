@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conjugate posterior draws: divergences by quadrature, worst cases by enumeration, exact privacy curves."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import onedraw
+from onedraw.mechanisms import BetaBernoulliDraw, GaussianMeanDraw, Records
+from onedraw.mechanisms.conjugate_rdp import beta_bernoulli_rdp, beta_renyi, logit_beta, rdp_to_epsilon
+from onedraw.model import RegressionModel
+from onedraw.privacy import Guarantee
+
+INTERCEPT = RegressionModel(kind="logistic", features=())
+
+
+def test_the_golden_value():
+    assert beta_renyi(2.0, (4.0, 3.0), (3.0, 4.0)) == pytest.approx(np.log(2.0), abs=1e-12)
+
+
+@pytest.mark.parametrize("order", [1.1, 2.0, 3.5])
+@pytest.mark.parametrize(
+    ("one", "other"), [((4.0, 3.0), (3.0, 4.0)), ((2.5, 9.0), (2.0, 9.0)), ((5, 6), (6, 5))]
+)
+def test_the_divergence_agrees_with_quadrature(order, one, other):
+    def integrand(p):
+        return np.exp(order * stats.beta.logpdf(p, *one) + (1 - order) * stats.beta.logpdf(p, *other))
+
+    value = np.log(integrate.quad(integrand, 0, 1, epsabs=0, epsrel=1e-10, limit=200)[0]) / (order - 1)
+    assert beta_renyi(order, one, other) == pytest.approx(value, rel=1e-6)
+
+
+def test_the_divergence_is_infinite_beyond_its_last_order():
+    assert beta_renyi(3.0, (2.0, 1.0), (1.0, 2.0)) == np.inf
+
+
+def neighbours_of(count, zeros, rows, relation):
+    """Counts (ones, zeros) of neighbours of a data set with these counts."""
+    if relation == "replace_one":
+        return [
+            (count + k, zeros - k) for k in range(-rows, rows + 1) if count + k >= 0 and zeros - k >= 0 and k
+        ]
+    return [(count + i, zeros + j) for i in range(rows + 1) for j in range(rows + 1 - i) if i + j]
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("weight", [0.1, 0.7])
+@pytest.mark.parametrize("declared", [False, True])
+def test_the_bound_holds_for_every_data_set_and_is_nearly_attained(relation, rows, weight, declared):
+    if declared and relation == "add_remove":
+        pytest.skip("n is private under add/remove, so it cannot be declared")
+    prior = (2.0, 3.5)
+    guarantee = Guarantee(epsilon=1.0, delta=1e-5, neighbours=relation, rows_per_person=rows)
+    orders = np.array([1.05, 1.5, 2.0, 3.0])
+    sizes = range(rows, 8) if relation == "replace_one" else range(9)
+    for n in sizes:
+        bound = beta_bernoulli_rdp(
+            orders, prior=prior, weight=weight, guarantee=guarantee, num_records=n if declared else None
+        )
+        worst = np.zeros(len(orders))
+        for ones in range(n + 1):
+            for near in neighbours_of(ones, n - ones, rows, relation):
+                pair = [(prior[0] + weight * s, prior[1] + weight * f) for s, f in ((ones, n - ones), near)]
+                for first, second in (pair, pair[::-1]):
+                    worst = np.maximum(worst, [beta_renyi(a, first, second) for a in orders])
+        assert (worst <= bound * (1 + 1e-9)).all()
+        if declared or (n == rows and relation == "replace_one"):
+            assert (worst >= 0.999 * bound)[np.isfinite(bound)].all()
+
+
+def exact_delta(one, other, epsilon):
+    """Integral of (p - e^epsilon q)_+ by the trapezoidal rule in the logit."""
+    z = np.linspace(-400, 60, 400_001)
+    log_p, log_1p = -np.logaddexp(0, -z), -np.logaddexp(0, z)
+
+    def density(a, b):
+        return np.exp(a * log_p + b * log_1p - np.logaddexp.reduce(a * log_p + b * log_1p))
+
+    return float(np.maximum(density(*one) - np.exp(epsilon) * density(*other), 0.0).sum())
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_the_calibrated_draw_keeps_delta_on_extreme_data(relation):
+    epsilon, delta, prior = 1.0, 1e-3, (1.0, 1.0)
+    mechanism = BetaBernoulliDraw(prior=prior).calibrate(epsilon=epsilon, delta=delta, neighbours=relation)
+    w = mechanism.weight
+    worst = 0.0
+    for n in (1, 2, 30):
+        one = (1.0 + w, 1.0 + w * (n - 1))
+        other = (1.0, 1.0 + w * (n - (relation == "add_remove")))
+        for pair in ((one, other), (other, one)):
+            worst = max(worst, exact_delta(*pair, epsilon))
+    assert worst <= delta
+    # Half as much again in the weight and the accounting no longer admits it.
+    rdp = beta_bernoulli_rdp(
+        1 + np.geomspace(1e-2, 1e3, 100), prior=prior, weight=1.5 * w, guarantee=mechanism.guarantee
+    )
+    assert rdp_to_epsilon(rdp, 1 + np.geomspace(1e-2, 1e3, 100), delta) > epsilon
+
+
+def test_a_large_epsilon_gives_the_ordinary_posterior():
+    assert BetaBernoulliDraw(prior=(20.0, 20.0)).calibrate(epsilon=50.0, delta=1e-5).weight == 1.0
+    data = Records(features=np.zeros((4000, 0)), response=(np.arange(4000) < 1000).astype(float))
+    release = (
+        BetaBernoulliDraw(prior=(20.0, 20.0))
+        .calibrate(epsilon=50.0, delta=1e-5)
+        .release(data, model=INTERCEPT, random_state=0)
+    )
+    assert 1 / (1 + np.exp(-release.draws[0][0])) == pytest.approx(1020 / 4040, abs=0.03)
+
+
+@pytest.mark.statistical
+def test_logits_of_beta_draws_have_their_law():
+    """Kolmogorov-Smirnov at level 1e-4 with a fixed seed."""
+    rng = np.random.default_rng(0)
+    for a, b in ((0.7, 2.0), (30.0, 5.0)):
+        draws = 1 / (1 + np.exp(-logit_beta(rng, a, b, 3000)[:, 0]))
+        assert stats.kstest(draws, stats.beta(a, b).cdf).pvalue > 1e-4
+    assert np.isfinite(logit_beta(rng, 1e-3, 1e-3, 1000)).all()
+
+
+@pytest.mark.parametrize("num_records", [None, 500])
+@pytest.mark.parametrize("rows", [1, 4])
+def test_the_gaussian_mean_attains_delta(num_records, rows):
+    """Neighbours' posteriors are normal with one precision; the exact delta at the extreme pair (all of a
+    person's responses at Y or at -Y) is the one asked for at the declared n, and no more at any other n."""
+    epsilon, delta, bound, residual, prior = 1.0, 1e-4, 2.0, 0.5, 3.0
+    mechanism = GaussianMeanDraw(
+        response_bound=bound, noise_scale=residual, prior_scale=prior, num_records=num_records
+    ).calibrate(epsilon=epsilon, delta=delta, rows_per_person=rows)
+    assert mechanism.weight < 1.0
+    sizes = [num_records] if num_records else [rows, rows + 5, 1000]
+    for n in sizes:
+        precision = 1 / prior**2 + mechanism.weight * n / residual**2
+        a = 2 * rows * bound * mechanism.weight / residual**2 / precision * np.sqrt(precision)
+        exact = stats.norm.cdf(-epsilon / a + a / 2) - np.exp(epsilon) * stats.norm.cdf(-epsilon / a - a / 2)
+        assert exact <= delta * (1 + 1e-6)
+        if n == sizes[0]:
+            assert exact == pytest.approx(delta, rel=1e-4)
+
+
+def test_the_gaussian_mean_is_that_of_the_clipped_responses():
+    data = Records(features=np.zeros((1000, 0)), response=np.r_[np.full(999, 0.5), 1e9])
+    model = RegressionModel(kind="linear", features=())
+    mechanism = GaussianMeanDraw(response_bound=1.0, num_records=1000).calibrate(epsilon=100.0, delta=1e-3)
+    release = mechanism.release(data, model=model, random_state=0)
+    assert release.draws[0][0] == pytest.approx(0.5, abs=0.2)
+    assert any("response_bound=1" in line for line in release.assumptions)
+
+
+def test_what_they_cannot_do_is_refused():
+    with pytest.raises(onedraw.CalibrationError, match="no guarantee at delta=0"):
+        BetaBernoulliDraw().calibrate(epsilon=1.0)
+    with pytest.raises(onedraw.InvalidInput, match="replace_one' only"):
+        GaussianMeanDraw(response_bound=1.0).calibrate(epsilon=1.0, delta=1e-5, neighbours="add_remove")
+    with pytest.raises(onedraw.InvalidInput, match="num_records must be public"):
+        BetaBernoulliDraw(num_records=5).calibrate(epsilon=1.0, delta=1e-5, neighbours="add_remove")
+    mechanism = BetaBernoulliDraw(num_records=5).calibrate(epsilon=1.0, delta=1e-5)
+    data = Records(features=np.zeros((4, 0)), response=np.zeros(4))
+    with pytest.raises(
+        onedraw.InvalidInput, match="num_records=5 that the mechanism was calibrated for, got 4"
+    ):
+        mechanism.release(data, model=INTERCEPT)
+    with pytest.raises(onedraw.InvalidInput, match="intercept and no features, got 1"):
+        dataclasses.replace(mechanism, num_records=None).release(
+            Records(features=np.zeros((4, 1)), response=np.zeros(4)),
+            model=RegressionModel(kind="logistic", features=("x",)),
+        )
