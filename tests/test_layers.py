@@ -22,6 +22,7 @@ LAYERS = [
     ["samplers"],
     ["model"],
     ["release"],
+    ["uncertainty"],
     ["ledger"],
     ["mechanisms"],
     ["estimators"],

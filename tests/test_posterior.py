@@ -267,11 +267,15 @@ def test_extreme_but_finite_records_give_a_finite_density() -> None:
 
 def test_a_subsample_weighs_as_much_as_the_whole() -> None:
     posterior = _make(Bernoulli(), n=1003)
-    part = posterior.subsample(100)
+    part = posterior.subsample(100, np.random.default_rng(0))
     assert part.num_records == 100
     assert part.weight * part.num_records == pytest.approx(posterior.weight * posterior.num_records)
-    np.testing.assert_array_equal(part.features, posterior.features[0:1000:10])
-    assert posterior.subsample(600) is posterior
+    where = {row.tobytes(): i for i, row in enumerate(posterior.features)}
+    chosen = [where[row.tobytes()] for row in part.features]
+    assert len(set(chosen)) == 100
+    assert max(chosen) >= 1000  # a stride of 10 would never reach the last records
+    np.testing.assert_array_equal(part.response, posterior.response[chosen])
+    assert posterior.subsample(600, np.random.default_rng(0)) is posterior
     assert posterior.passes[0] == 0.0
 
 

@@ -53,6 +53,11 @@ def _workers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=min(SPANS, os.cpu_count() or 1), thread_name_prefix="onedraw")
 
 
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork: a child that used its parent's pool would wait for ever.
+    os.register_at_fork(after_in_child=_workers.cache_clear)
+
+
 def _average(losses: list[Derivatives], weights: list[float]) -> Derivatives:
     """The weighted sum of each field that is there."""
 
@@ -96,15 +101,17 @@ class Posterior:
         per_predictor = self.features.shape[1] + int(self.fit_intercept)
         return int(self.num_predictors * per_predictor + int(self.has_scale))
 
-    def subsample(self, size: int) -> Posterior:
-        """The posterior of evenly spaced records, each counted n/size times: a cheap look at the shape."""
-        stride = self.num_records // size
-        if stride < 2:
+    def subsample(self, size: int, rng: np.random.Generator) -> Posterior:
+        """The posterior of ``size`` records chosen at random, each counted n/size times.
+
+        At random, never evenly spaced: tables come ordered, and a stride could miss every record of a group.
+        """
+        if self.num_records < 2 * size:
             return self
-        rows = slice(None, stride * size, stride)
+        rows = np.sort(rng.choice(self.num_records, size, replace=False))
         return replace(
             self,
-            features=np.ascontiguousarray(self.features[rows]),
+            features=self.features[rows],
             response=self.response[rows],
             weight=self.weight * self.num_records / size,
             passes=[0.0],

@@ -19,6 +19,7 @@ True
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import math
 import os
@@ -30,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from onedraw._version import __version__
-from onedraw.errors import OnedrawError, ReleaseFormatError
+from onedraw.errors import MissingExtra, OnedrawError, ReleaseFormatError
 from onedraw.model import Parameters, RegressionModel
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.samplers.base import Evidence
@@ -125,6 +126,20 @@ class Release:
     def named_parameters(self) -> dict[str, float]:
         """Name -> value in original units, in the order coefficients, intercepts, scale."""
         return dict(zip(self.model.parameter_names(), self.estimate.flat()[0].tolist(), strict=True))
+
+    def to_arviz(self) -> Any:
+        """The released draws, and nothing else, for ArviZ (an extra): one chain, variables by parameter name.
+
+        An ``InferenceData`` of ArviZ below 1.0, an xarray ``DataTree`` from there on.
+        """
+        try:
+            arviz = importlib.import_module("arviz")
+        except ImportError as error:
+            raise MissingExtra("Export to ArviZ", "all") from error
+        columns = zip(self.model.parameter_names(), self.parameters.flat().T, strict=True)
+        posterior = {name: values[None, :] for name, values in columns}
+        grouped = _takes_groups(arviz)
+        return arviz.from_dict({"posterior": posterior} if grouped else posterior)
 
     # -- files
 
@@ -229,6 +244,11 @@ class Release:
             receipt=None if body["receipt"] is None else {str(k): str(v) for k, v in body["receipt"].items()},
             version=str(body["version"]),
         )
+
+
+def _takes_groups(arviz: Any) -> bool:
+    """ArviZ 1.0 replaced one argument per group by a mapping of groups."""
+    return int(str(arviz.__version__).split(".")[0]) >= 1
 
 
 def _read(path: str) -> str:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -324,7 +325,10 @@ def test_rows_per_person_and_neighbours_set_the_weight(kind):
     X, y = draw_data(kind)
 
     def release(**options):
-        return kind(epsilon=1.0, beta=1.5, random_state=0, **options).fit(X, y).release_
+        model = kind(epsilon=1.0, beta=1.5, random_state=0, **options)
+        if isinstance(model, onedraw.LogisticRegression):
+            model.set_params(classes=np.unique(y).tolist())
+        return model.fit(X, y).release_
 
     base = release()
     many, other = release(rows_per_person=3), release(neighbours="add_remove")
@@ -336,6 +340,34 @@ def test_rows_per_person_and_neighbours_set_the_weight(kind):
     assert other.guarantee.neighbours == "add_remove"
     assert "The number of rows is public." in base.assumptions
     assert "The number of rows is public." not in other.assumptions
+
+
+def test_classes_must_be_declared_where_one_person_could_be_all_of_a_class():
+    X, y = draw_data(onedraw.LogisticRegression)
+    with pytest.raises(
+        onedraw.InvalidInput, match=r"Expected classes=\[\.\.\.\] with neighbours='add_remove'"
+    ):
+        onedraw.LogisticRegression(epsilon=1.0, neighbours="add_remove").fit(X, y)
+
+
+def test_the_number_of_rows_is_private_where_people_hold_several(kind):
+    """A person with three rows may be replaced by one with two, so n must not be told in any way."""
+    X, y = draw_data(kind)
+    releases = [
+        kind(epsilon=1.0, rows_per_person=3, random_state=0).fit(X[:n], y[:n]).release_.to_dict()
+        for n in (len(y), len(y) - 2)
+    ]
+    assert releases[0]["num_records"] is None
+    for key in ("num_records", "evidence", "assumptions", "guarantee", "mechanism", "grid"):
+        assert releases[0][key] == releases[1][key]
+
+
+def test_fitting_warns_of_nothing_that_records_cause():
+    """One record overflows float64 on the way; a warning would tell that it is there."""
+    X = np.array([[0.1], [0.2], [0.3]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        onedraw.LinearRegression(epsilon=1.0, random_state=0).fit(X, np.array([0.0, 1.0, 1e308]))
 
 
 def test_delta_buys_weight_for_many_draws(kind):
@@ -567,7 +599,7 @@ def bad_data():
         "X scalar": (hidden, y, "Expected 2D array, got scalar array instead. Reshape your data"),
         "X deep": (X[None], y, "Found array with dim 3"),
         "y deep": (X, np.stack([y, y], axis=1), "y should be a 1d array"),
-        "y short": (X, y[:3], r"inconsistent numbers of samples: \[6, 3\]"),
+        "y short": (X, y[:3], "inconsistent numbers of samples: X and y must have one row each"),
         "no y": (X, None, "requires y to be passed"),
         "sparse": (sparse.csr_matrix(X), y, "dense data is required"),
         "complex": (X + 1j, y, "Complex data not supported. Use real numbers."),

@@ -93,3 +93,16 @@ def test_ledger_and_dataset_come_together(ledger, table) -> None:  # type: ignor
         onedraw.PoissonRegressor(epsilon=1.0, dataset="patients").fit(*table)
     with pytest.raises(onedraw.InvalidInput, match=r"to be an onedraw\.Ledger, got str"):
         onedraw.LogisticRegression(epsilon=1.0, ledger="budget.db", dataset="patients").fit(*table)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"evidence": "proved", "max_features": 6}, {"engine": "grid", "max_features": 9}, {"random_state": "x"}],
+)
+def test_a_refusal_by_public_facts_costs_nothing(ledger, options) -> None:  # type: ignore[no-untyped-def]
+    rng = np.random.default_rng(0)
+    width = options.pop("max_features", 1)
+    X, y = rng.normal(size=(50, width)), rng.integers(0, 2, 50)
+    with pytest.raises(onedraw.InvalidInput):
+        estimator(ledger).set_params(**options).fit(X, y)
+    assert spent(ledger) == 0.0

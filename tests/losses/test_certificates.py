@@ -362,3 +362,18 @@ def test_gibbs_derivatives_are_those_of_the_negative_log_density() -> None:
     )
     for name, value in vars(density).items():
         np.testing.assert_array_equal(getattr(ours, name), -value)
+
+
+@pytest.mark.parametrize("family", [Bernoulli(), Categorical(num_classes=3)])
+def test_gibbs_loss_is_held_within_its_certificate_beyond_the_predictor_bound(family: Family) -> None:
+    loss = Gibbs(family, predictor_bound=2.0)
+    bounds = loss.loss_bounds()
+    eta = np.linspace(-80, 80, 41)[:, None]
+    eta = eta if family.num_predictors == 1 else np.stack([eta, -0.5 * eta])
+    for y in range(2):
+        found = loss.derivatives(np.full((41, 1), float(y)), eta)
+        np.testing.assert_array_equal(found.value, loss.value(np.full((41, 1), float(y)), eta))
+        assert bounds.lower <= found.value.min() <= found.value.max() <= bounds.upper
+        held = (found.value == bounds.upper) | (found.value == bounds.lower)
+        assert held.any()
+        assert not np.where(held, found.d_eta, 0.0).any()

@@ -12,9 +12,11 @@ import pytest
 from scipy import optimize
 
 import onedraw
+from onedraw.errors import CalibrationError
 from onedraw.families import Bernoulli, Gaussian, Poisson
 from onedraw.losses import BetaDivergence, Gibbs
 from onedraw.mechanisms import OnePosteriorSample, Records
+from onedraw.mechanisms.one_posterior import EXACTNESS
 from onedraw.model import RegressionModel
 from onedraw.priors import Prior, ScalePrior
 from onedraw.samplers import GridSampler, RejectionSampler
@@ -134,11 +136,20 @@ def test_a_release_reports_the_calibration_it_was_made_with():
     assert release.mechanism["weight"] == mechanism.calibrated.weight
     assert (len(release.draws), release.assumptions, release.receipt) == (
         3,
-        ("One.",),
+        ("One.", *EXACTNESS["searched"]),
         {"dataset": "patients"},
     )
     assert release.grid == mechanism.grid
     assert not set(release.to_dict()) & {"diagnostics", "acceptance"}
+
+
+def test_a_calibration_for_another_loss_is_refused():
+    mechanism = build("bernoulli").calibrate(epsilon=1.0)
+    with pytest.raises(CalibrationError, match="made for another loss"):
+        dataclasses.replace(mechanism, loss=BetaDivergence(Gaussian(scale_floor=1e-6)))
+    narrow = build("gaussian").calibrate(epsilon=1.0)
+    with pytest.raises(CalibrationError, match="made for another loss"):
+        dataclasses.replace(narrow, loss=BetaDivergence(Gaussian(scale_floor=FLOOR / 2)))
 
 
 # -- the certificate, end to end

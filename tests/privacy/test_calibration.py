@@ -511,3 +511,17 @@ def test_reference_variance_is_minimal_where_the_search_says() -> None:
         expected = optimize.minimize_scalar(closed_form, bounds=(1e-3, 5.0), method="bounded").x
         chosen = calibrate("gaussian", epsilon=epsilon, noise_floor=ratio, noise_scale=1.0)
         assert chosen.beta - 1.0 == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(("beta", "floor"), [(2.0, 1e12), (3.0, 1e6), (20.0, 2.0), (5.0, 300.0)])
+def test_a_weight_that_would_amplify_rounding_beyond_epsilon_is_refused(beta: float, floor: float) -> None:
+    with pytest.raises(CalibrationError, match="amplify rounding errors"):
+        calibrate("gaussian", epsilon=1.0, beta=beta, noise_floor=floor)
+
+
+@pytest.mark.parametrize("floor", [1e-3, 0.1, 1.0, 1e3, 1e6])
+def test_default_calibrations_leave_rounding_far_below_epsilon(floor: float) -> None:
+    for epsilon in (0.01, 1.0, 20.0):
+        chosen = calibrate("gaussian", epsilon=epsilon, noise_floor=floor)
+        bounds = BetaDivergence(Gaussian(scale_floor=floor)).loss_bounds(chosen.beta)
+        assert chosen.weight * max(abs(bounds.lower), abs(bounds.upper)) * 1e9 * 2.0**-53 < 0.01 * epsilon

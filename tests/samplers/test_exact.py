@@ -7,13 +7,18 @@ passes or fails for good.
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import onedraw
 from onedraw.errors import AcceptanceTooLow, NonFiniteDensity
 from onedraw.families import Bernoulli
 from onedraw.losses import BetaDivergence
@@ -34,7 +39,8 @@ def test_draws_follow_the_posterior(case: Any, reference: Any) -> None:
     assert draws.values.shape == (DRAWS, case.posterior().dim)
     p_values = reference.Oracle(case).p_values(case.natural(draws.values))
     assert min(p_values.values()) > ALPHA / 7 / len(reference.CASES), (p_values, draws.diagnostics)
-    assert draws.diagnostics["acceptance"] > 0.01
+    # Cost, not correctness: a restart on a rare high ratio may leave the bound far above the rest.
+    assert draws.diagnostics["acceptance"] > 0.002
 
 
 SINGLE = ["two groups", "two groups, heavy", "three groups", "outliers in x, linear", "scale on its floor"]
@@ -81,12 +87,52 @@ def test_a_bound_that_is_too_low_is_found_out_and_everything_is_redrawn(
     assert min(p_values.values()) > ALPHA / 21, p_values
 
 
+class Script:
+    """A posterior: proposals come in the batches given, and a point's whole part is its log ratio."""
+
+    dim, num_records, passes = 1, 10, (0.0,)
+
+    def __init__(self, *batches: list[float]) -> None:
+        self.batches = [np.array(batch)[:, None] for batch in batches]
+
+    def sample(self, rng: np.random.Generator, num: int) -> Any:
+        return self.batches.pop(0) if len(self.batches) > 1 else self.batches[0]
+
+    def log_density(self, thetas: Any) -> Any:
+        # The point's whole part is its log ratio; posterior minus envelope, so each gives half.
+        return 0.5 * np.floor(thetas[:, 0])
+
+
+class Envelope(Script):
+    def log_density(self, thetas: Any) -> Any:
+        return -super().log_density(thetas)
+
+
+@pytest.mark.parametrize("excess", [1.0, 40.0], ids=["raise the bound", "rebuild the envelope"])
+def test_nothing_accepted_before_a_violation_is_kept(excess: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    # At ratio 0 and bound 0 every proposal is accepted; the second batch holds one above the bound.
+    script = Envelope([0.1] * 40, [0.2, excess + 0.3, 0.2], [excess + 0.5] * 40)
+    monkeypatch.setattr(exact, "MISSED_NATS", 2.0)
+    monkeypatch.setattr(exact, "find_modes", lambda posterior, rng: [])
+    monkeypatch.setattr(exact, "_gain_mode", lambda *_: False)
+    monkeypatch.setattr(
+        exact, "_build_envelope", lambda *args: (script, 0.0 if len(args) == 3 else excess, 0.5)
+    )
+    draws = RejectionSampler(num_proposals=80, margin=0.0).sample(
+        Script([0.0]),  # type: ignore[arg-type]
+        60,
+        np.random.default_rng(0),
+    )
+    assert (draws.values == excess + 0.5).all()
+    assert draws.diagnostics["restarts"] == 1
+
+
 def test_a_mode_that_the_search_missed_gets_its_own_component(
     reference: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = reference.CASES["two groups, heavy"]
     find = exact.find_modes
-    monkeypatch.setattr(exact, "find_modes", lambda posterior: find(posterior)[:1])
+    monkeypatch.setattr(exact, "find_modes", lambda posterior, rng: find(posterior, rng)[:1])
     draws = RejectionSampler().sample(case.posterior(), DRAWS, np.random.default_rng(5))
     assert draws.diagnostics["restarts"] >= 1
     assert draws.diagnostics["acceptance"] > 0.05
@@ -236,3 +282,40 @@ def test_duplicated_columns_of_any_size_are_no_obstacle(size: float, reference: 
     case = reference.CASES["logistic"]
     case = replace(case, x=size * np.hstack([case.x, case.x]))
     assert np.isfinite(RejectionSampler().sample(case.posterior(), 50, np.random.default_rng(0)).values).all()
+
+
+def test_the_order_of_the_rows_does_not_decide_which_mode_is_drawn() -> None:
+    """Two groups obey different lines; the larger has all the mass, by dozens of nats.
+
+    The smaller stands in every other row of the first 2048: evenly spaced subsamples would see only it.
+    """
+    rng = np.random.default_rng(1)
+    n = 2100
+    x = rng.uniform(-1, 1, (n, 2))
+    small = np.zeros(n, dtype=bool)
+    small[0:2048:2] = True
+    y = np.where(small, -x.sum(axis=1) - 3, x.sum(axis=1) + 3) + rng.normal(scale=0.1, size=n)
+    for rows in (slice(None), slice(1, None), rng.permutation(n)):
+        model = onedraw.LinearRegression(epsilon=1.0, neighbours="add_remove", draws=1, random_state=0)
+        draws = onedraw.unsafe.posterior_draws(model, x[rows], y[rows], draws=20, random_state=0)
+        assert (draws[:, 2] > 0).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_forked_child_can_draw_after_its_parent_has(tmp_path: Path) -> None:
+    """Threads do not survive a fork; a child that waited for its parent's pool would never end."""
+    script = tmp_path / "fork.py"
+    script.write_text(
+        "import os, signal, numpy as np, onedraw\n"
+        "rng = np.random.default_rng(0)\n"
+        "X, y = rng.normal(size=(40_000, 5)), rng.integers(0, 2, 40_000)\n"
+        "fit = onedraw.LogisticRegression(epsilon=1.0, random_state=0).fit\n"
+        "fit(X, y)\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    signal.alarm(60)\n"
+        "    fit(X, y)\n"
+        "    os._exit(0)\n"
+        "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    assert subprocess.run([sys.executable, str(script)], check=False).returncode == 0

@@ -4,5 +4,6 @@
 from onedraw.estimators.linear import LinearRegression
 from onedraw.estimators.logistic import LogisticRegression
 from onedraw.estimators.poisson import PoissonRegressor
+from onedraw.estimators.rebuild import from_release
 
-__all__ = ["LinearRegression", "LogisticRegression", "PoissonRegressor"]
+__all__ = ["LinearRegression", "LogisticRegression", "PoissonRegressor", "from_release"]

@@ -9,6 +9,7 @@ pickling or printing it leaks nothing more.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from onedraw._random import generator
 from onedraw._validate import one_of, positive
 from onedraw.errors import InvalidInput
 from onedraw.ledger import Ledger
@@ -24,10 +26,11 @@ from onedraw.mechanisms import OnePosteriorSample, Records
 from onedraw.model import Bounds, RegressionModel
 from onedraw.priors import Prior, ScalePrior
 from onedraw.privacy import Guarantee
-from onedraw.privacy.guarantee import NEIGHBOURS
+from onedraw.privacy.guarantee import NEIGHBOURS, records_are_public
 from onedraw.release import Release
 from onedraw.samplers import BoxSampler, GridSampler, RejectionSampler, Sampler
 from onedraw.types import AnyArray, Array
+from onedraw.uncertainty import DrawsChoice, Intervals, choose_draws, intervals
 
 PROVED_BOX = 6.0
 """Half-width, in prior scales, of the public box to which evidence='proved' truncates the prior."""
@@ -54,7 +57,7 @@ class PrivateRegression(BaseEstimator):
         feature_bounds: Any = None,
         engine: str = "auto",
         evidence: str = "searched",
-        draws: int = 1,
+        draws: int | str = 1,
         ledger: Ledger | None = None,
         dataset: str | None = None,
         random_state: Any = None,
@@ -94,9 +97,9 @@ class PrivateRegression(BaseEstimator):
         It is not a named parameter either, so that scikit-learn's meta-estimators do not pass it on.
 
         Edge cases:
-            No rows at all is an error under ``replace_one``, where the number of rows is public. Under
-            ``add_remove`` an error would tell an empty table from one with a single person, so the release is
-            a draw from the prior.
+            No rows at all is an error where the number of rows is public (``replace_one`` with one row per
+            person). Elsewhere an error would tell an empty table from one with a single person, so the
+            release is a draw from the prior.
         """
         if unsupported.pop("sample_weight", None) is not None:
             raise InvalidInput(
@@ -109,14 +112,17 @@ class PrivateRegression(BaseEstimator):
                 f"fit() takes X and y only, got {sorted(unsupported)}. Set options in the constructor."
             )
         mechanism, model, data, assumptions = self._prepare(X, y)
+        mechanism.check(data, fit_intercept=model.fit_intercept)
+        rng, _ = generator(self.random_state)
         receipt = None
         if self.ledger is not None and self.dataset is not None:
             # Charge first: if sampling fails, budget is lost but no release goes unrecorded.
             charged = self.ledger.charge(self.dataset, mechanism.guarantee, mechanism=type(self).__name__)
             receipt = charged.to_dict()
-        self.release_ = mechanism.release(
-            data, model=model, random_state=self.random_state, assumptions=assumptions, receipt=receipt
-        )
+        with silent():
+            self.release_ = mechanism.release(
+                data, model=model, random_state=rng, assumptions=assumptions, receipt=receipt
+            )
         self._publish(self.release_)
         return self
 
@@ -126,13 +132,59 @@ class PrivateRegression(BaseEstimator):
         check_is_fitted(self, "release_")
         return self.release_.guarantee
 
+    # -- uncertainty, from the release alone
+
+    def summary(self, level: float = 0.95) -> Intervals:
+        """Coefficients, standard errors and intervals in original units; ``str()`` of it is an aligned table.
+
+        Needs several draws: fit with ``draws="auto"``. See ``onedraw.uncertainty`` for what is assumed.
+        """
+        check_is_fitted(self, "release_")
+        choice: DrawsChoice | None = getattr(self, "draws_choice_", None)
+        if choice is not None and not choice.trusted:
+            raise InvalidInput(f"This release has no intervals: {choice.explanation}")
+        return intervals(self.release_, level)
+
+    def conf_int(self, level: float = 0.95, *, as_frame: bool = False) -> Any:
+        """(p, 2): low and high of each parameter, in the order of ``summary()``; a frame on request."""
+        found = self.summary(level)
+        return found.to_frame()[["low", "high"]] if as_frame else found.array()
+
+    @property
+    def standard_errors_(self) -> Array:
+        """(p,), in the order of ``summary()``."""
+        return np.array(self.summary().standard_error)
+
+    def _num_draws(self, model: RegressionModel, num_records: int) -> int:
+        """The number of draws; "auto" chooses it from public facts and keeps the reason."""
+        self.__dict__.pop("draws_choice_", None)
+        if not isinstance(self.draws, str):
+            return self.draws
+        one_of(("auto",), draws=self.draws, remedy="Or give a whole number.")
+        self.draws_choice_ = choose_draws(
+            model.family(),
+            epsilon=self.epsilon,  # type: ignore[arg-type]
+            delta=self.delta,
+            neighbours=self.neighbours,  # type: ignore[arg-type]
+            rows_per_person=self.rows_per_person,
+            num_features=model.num_features,
+            num_records=num_records if self._num_records_is_public() else None,
+            fit_intercept=model.fit_intercept,
+            prior_scale=self.prior_scale,
+            beta=self.beta,
+            weight=self.weight,
+            noise_scale=self._noise_scale(model),
+        )
+        return self.draws_choice_.draws
+
     def _prepare(
         self, X: Any, y: Any
     ) -> tuple[OnePosteriorSample, RegressionModel, Records, tuple[str, ...]]:
         """The calibrated mechanism, the public model, the private records and the assumptions."""
         self._check_options()
         features, target = self._read_records(X, y)
-        facts, response, assumptions = self._read_response(target)
+        with silent():
+            facts, response, assumptions = self._read_response(target)
         model = RegressionModel(
             features=self._feature_names(),
             fit_intercept=bool(self.fit_intercept),
@@ -140,12 +192,13 @@ class PrivateRegression(BaseEstimator):
             **facts,
         )
         mechanism = self._mechanism(model, num_records=len(response))
-        data = Records(features=model.scale_features(features), response=model.scale_response(response))
+        with silent():
+            data = Records(features=model.scale_features(features), response=model.scale_response(response))
         return mechanism, model, data, (*self._standing_assumptions(), *assumptions)
 
     def _read_records(self, X: Any, y: Any) -> tuple[Array, AnyArray]:
         """X as floats and y as an array, finite and of one length."""
-        fewest = 1 if self.neighbours == "replace_one" else 0
+        fewest = 1 if self._num_records_is_public() else 0
         with unquoted("X and y"):
             return validate_data(  # type: ignore[no-any-return]
                 self, X, y, dtype=np.float64, order="C", ensure_min_samples=fewest
@@ -166,7 +219,7 @@ class PrivateRegression(BaseEstimator):
             delta=self.delta,
             neighbours=self.neighbours,
             rows_per_person=self.rows_per_person,
-            draws=self.draws,
+            draws=self._num_draws(model, num_records),
             beta=self.beta,
             weight=self.weight,
             noise_scale=self._noise_scale(model),
@@ -178,7 +231,7 @@ class PrivateRegression(BaseEstimator):
         if self.evidence == "proved":
             return BoxSampler()
         # The evidence quotes this number, so it may depend on n only where n is public.
-        public_records = num_records if self.neighbours == "replace_one" else PUBLIC_WORK // 256
+        public_records = num_records if self._num_records_is_public() else PUBLIC_WORK // 256
         proposals = PUBLIC_WORK // max(1, public_records)
         return RejectionSampler(num_proposals=min(max(proposals, FEWEST_PROPOSALS), MOST_PROPOSALS))
 
@@ -186,6 +239,9 @@ class PrivateRegression(BaseEstimator):
         return None
 
     # -- public facts
+
+    def _num_records_is_public(self) -> bool:
+        return records_are_public(self.neighbours, self.rows_per_person)
 
     def _check_options(self) -> None:
         """What no later step checks; calibration has its own say on epsilon, delta, beta and the rest."""
@@ -238,7 +294,7 @@ class PrivateRegression(BaseEstimator):
             "The names and number of the features, and every option of the fit, were chosen without looking "
             "at the data."
         )
-        size = ("The number of rows is public.",) if self.neighbours == "replace_one" else ()
+        size = ("The number of rows is public.",) if self._num_records_is_public() else ()
         return (person, public, *size, "The running time of the fit is not observed by an attacker.")
 
     # -- prediction
@@ -253,12 +309,27 @@ class PrivateRegression(BaseEstimator):
 
 
 @contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """No warnings while private data are read: an overflow or a rare class would tell about single
+    records.
+    """
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
 def unquoted(name: str) -> Iterator[None]:
     """Keep records out of error messages: some that NumPy and scikit-learn raise would quote them."""
     try:
         yield
     except ValueError as error:
         message = str(error)
+        if "inconsistent numbers of samples" in message:
+            raise InvalidInput(
+                "Found input variables with inconsistent numbers of samples: X and y must have one row each per "
+                "record."
+            ) from None
         if "could not convert" in message:
             raise InvalidInput(
                 f"Expected {name} to hold numbers, but some value is not one. "

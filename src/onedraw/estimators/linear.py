@@ -64,7 +64,7 @@ class LinearRegression(RegressorMixin, PrivateRegression):
         noise_scale: float | None = None,
         engine: str = "auto",
         evidence: str = "searched",
-        draws: int = 1,
+        draws: int | str = 1,
         ledger: Ledger | None = None,
         dataset: str | None = None,
         random_state: Any = None,

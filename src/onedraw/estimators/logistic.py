@@ -46,7 +46,8 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
             to [-1, 1], which suits the prior; they are not clips, and values beyond them are allowed.
         engine: "auto", "exact" (rejection) or "grid" (enumerates a public grid; up to about 3 parameters).
         evidence: "searched", or "proved" for a sampler with no unproved step (a few parameters).
-        draws: how many draws to release together; the estimate is their mean.
+        draws: how many draws to release together; the estimate is their mean. "auto" chooses as many as give
+            trustworthy intervals (``conf_int``), from public facts only; ``draws_choice_`` says why.
         ledger: an ``onedraw.Ledger`` that each fit is charged to, before anything is drawn; with ``dataset``.
         dataset: the name under which the ledger holds this data set's budget.
         random_state: None draws from the operating system's secure source. A seed is for tests: it voids the
@@ -74,7 +75,7 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
         feature_bounds: Any = None,
         engine: str = "auto",
         evidence: str = "searched",
-        draws: int = 1,
+        draws: int | str = 1,
         ledger: Ledger | None = None,
         dataset: str | None = None,
         random_state: Any = None,
@@ -114,6 +115,11 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
         return facts, _codes(classes, y), assumptions
 
     def _public_classes(self, y: AnyArray) -> tuple[AnyArray, tuple[str, ...]]:
+        if self.classes is None and self.neighbours == "add_remove":
+            raise InvalidInput(
+                "Expected classes=[...] with neighbours='add_remove': classes read from the labels would tell "
+                "whether the only person of a class is there. List the public set of classes."
+            )
         if self.classes is None:
             classes = np.unique(y)
             if len(classes) < 2:

@@ -26,6 +26,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from onedraw.families.base import Derivatives, Family
 from onedraw.families.bernoulli import Bernoulli
 from onedraw.families.categorical import Categorical
@@ -41,16 +43,22 @@ class Gibbs:
     predictor_bound: float = math.inf
 
     def value(self, y: Array, eta: Array, beta: float = 1.0, scale: Array | None = None) -> Array:
-        """-log f, elementwise."""
-        return -self.family.log_density(y, eta, scale)
+        """-log f, elementwise, held within the certificate: a predictor beyond its bound counts as at it."""
+        value = -self.family.log_density(y, eta, scale)
+        if math.isinf(self.predictor_bound):
+            return value
+        bounds = self.loss_bounds()
+        return np.clip(value, bounds.lower, bounds.upper)
 
     def derivatives(
         self, y: Array, eta: Array, beta: float = 1.0, scale: Array | None = None, *, order: int = 2
     ) -> Derivatives:
-        """-log f with derivatives."""
+        """-log f with derivatives, which are 0 where the value is held."""
         log_density = self.family.log_density_derivatives(y, eta, scale)
         negated = {k: -v for k, v in vars(log_density).items() if v is not None}
-        return replace(log_density, **negated)
+        value = self.value(y, eta, beta, scale)
+        free = value == negated.pop("value")
+        return replace(log_density, value=value, **{k: np.where(free, v, 0.0) for k, v in negated.items()})
 
     def loss_bounds(self, beta: float = 1.0) -> LossBounds:
         """The certificate proved in the module docstring."""

@@ -50,6 +50,12 @@ from onedraw.samplers.base import Draws, Sampler
 from onedraw.types import Array
 
 
+EXACTNESS = {
+    "searched": ("The draw is exact: the search behind the envelope's bound missed no higher point.",),
+}
+"""What each level of evidence leaves to be assumed."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Records:
     """Private records in working units: features (n, d) and response (n,), checked to be finite."""
@@ -75,6 +81,21 @@ class OnePosteriorSample:
     prior: Prior
     sampler: Sampler
     calibration: Calibration | None = None
+
+    def __post_init__(self) -> None:
+        if self.calibration is None:
+            return
+        bounds = self.loss.loss_bounds(self.calibration.beta)
+        slack = 1.0 + 1e-12
+        if (
+            self.calibration.family != self.loss.family.name
+            or bounds.observation_sensitivity > slack * self.calibration.observation_sensitivity
+            or bounds.parameter_range > slack * self.calibration.parameter_range
+        ):
+            raise CalibrationError(
+                "This calibration was made for another loss, and its guarantee does not hold for this one. Call "
+                "calibrate(epsilon=...) again."
+            )
 
     def calibrate(self, *, epsilon: float, **options: Any) -> OnePosteriorSample:
         """The same mechanism with beta and weight set for ``epsilon``; options as in ``calibrate_loss``."""
@@ -124,6 +145,10 @@ class OnePosteriorSample:
         values[:, -1] = self.prior.noise.scale(values[:, -1])
         return replace(draws, values=values)
 
+    def check(self, data: Records, *, fit_intercept: bool = True) -> None:
+        """Refuse what public facts alone rule out, before any budget is spent."""
+        self.sampler.check(self.posterior(data, fit_intercept=fit_intercept))
+
     @property
     def grid(self) -> Grid:
         """The public grid that this mechanism rounds its releases to."""
@@ -171,10 +196,9 @@ class OnePosteriorSample:
             grid=self.grid,
             mechanism=self.description,
             guarantee=guarantee,
-            assumptions=assumptions,
+            assumptions=(*assumptions, *EXACTNESS.get(draws.evidence.level, ())),
             evidence=draws.evidence,
             seeded=seeded,
-            # Neighbours under replace-one share n, so it is public there and only there.
-            num_records=len(data.response) if guarantee.neighbours == "replace_one" else None,
+            num_records=len(data.response) if guarantee.num_records_is_public else None,
             receipt=receipt,
         )

@@ -92,6 +92,11 @@ FAMILIES: dict[str, tuple[Callable[..., Family], dict[str, str], dict[str, float
 }
 """By name: the class, its options here and there, and their defaults."""
 
+MOST_RECORDS = 1e9
+ROUNDING = 2.0**-53
+LARGEST_ROUNDING_SHARE = 1e-2
+"""A sum of this many losses may lose at most this share of epsilon to rounding; a public rule, so no n."""
+
 _CHOOSE = "Choose the privacy loss epsilon, for example epsilon=1.0."
 
 
@@ -254,6 +259,14 @@ def calibrate_loss(
             reachable=total,
         )
     bounds = loss.loss_bounds(chosen)
+    largest = max(abs(bounds.lower), abs(bounds.upper))
+    if weight * largest * MOST_RECORDS * ROUNDING > LARGEST_ROUNDING_SHARE * reached:
+        raise CalibrationError(
+            f"At beta={chosen:g} the loss is so flat that weight={weight:.3g} would amplify rounding errors beyond "
+            "what epsilon allows. Use beta='auto', a smaller noise_floor, or target_bounds that bring the response "
+            "to order one.",
+            requested=epsilon,
+        )
     return Calibration(
         family=loss.family.name,
         beta=chosen,

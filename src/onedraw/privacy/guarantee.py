@@ -18,6 +18,11 @@ from onedraw.types import Neighbours
 NEIGHBOURS: tuple[Neighbours, ...] = ("replace_one", "add_remove")
 
 
+def records_are_public(neighbours: str, rows_per_person: int) -> bool:
+    """Whether neighbouring data sets always have the same number of records."""
+    return neighbours == "replace_one" and rows_per_person == 1
+
+
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
     """(epsilon, delta)-differential privacy of a whole release under a neighbouring relation.
@@ -41,6 +46,14 @@ class Guarantee:
         one_of(NEIGHBOURS, neighbours=self.neighbours)
         whole(rows_per_person=self.rows_per_person)
         whole(draws=self.draws)
+
+    @property
+    def num_records_is_public(self) -> bool:
+        """Whether all neighbours share the number of records, so that it may be published.
+
+        Not with several rows per person: a person with five rows may be replaced by one with three.
+        """
+        return records_are_public(self.neighbours, self.rows_per_person)
 
     def __str__(self) -> str:
         change = {

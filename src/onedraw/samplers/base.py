@@ -49,4 +49,7 @@ class Draws:
 class Sampler(Protocol):
     """Draws exactly (to the stated evidence) from a posterior."""
 
+    def check(self, posterior: Posterior) -> None:
+        """Refuse what public facts alone rule out (family, size, options), before any budget is spent."""
+
     def sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws: ...

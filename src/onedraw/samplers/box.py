@@ -62,9 +62,9 @@ class BoxSampler:
 
     def sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:
         """``num_draws`` independent exact draws."""
-        self._check(posterior)
+        self.check(posterior)
         with threadpool_limits(limits=1, user_api="blas"):
-            tree = _Tree(posterior)
+            tree = _Tree(posterior, rng)
             values, proposals = tree.draw(num_draws, rng)
         box = posterior.prior.box
         return Draws(
@@ -85,7 +85,8 @@ class BoxSampler:
             },
         )
 
-    def _check(self, posterior: Posterior) -> None:
+    def check(self, posterior: Posterior) -> None:
+        """Refuse other losses, families without proved bounds, many parameters and unbounded priors."""
         family = posterior.loss.family
         if not isinstance(posterior.loss, BetaDivergence):
             raise InvalidInput(
@@ -117,10 +118,10 @@ class BoxSampler:
 class _Tree:
     """Leaf cells and their envelope, in coordinates v with (coefficients, log scale) = origin + axes @ v."""
 
-    def __init__(self, posterior: Posterior) -> None:
+    def __init__(self, posterior: Posterior, rng: np.random.Generator) -> None:
         self.posterior = posterior
         self.dim = posterior.dim
-        self.origin, self.axes = _frame(posterior)
+        self.origin, self.axes = _frame(posterior, rng)
         self.slack = self._slack()
         self.max_cells = min(MAX_CELLS, int(MAX_WORK / max(1, posterior.num_records)))
         low, high = self._root()
@@ -138,9 +139,9 @@ class _Tree:
         while kept < num_draws:
             if proposals > MOST_PROPOSALS:
                 raise AcceptanceTooLow(
-                    f"The proved envelope of {self.dim} parameters could not be made tight enough, so nothing "
-                    "was released. Use evidence='searched', fewer features, or public feature_bounds that "
-                    "bring the features to similar ranges."
+                    f"The proved envelope of {self.dim} parameters could not be made tight enough, so "
+                    "nothing was released. Use evidence='searched', fewer features, or public feature_bounds "
+                    "that bring the features to similar ranges."
                 )
             points, bound = self._propose(rng, size)
             natural = self.origin + points @ self.axes.T
@@ -387,10 +388,12 @@ class _Tree:
         return np.column_stack([natural[:, :-1], np.log(np.exp(natural[:, -1]) - noise.floor)])
 
 
-def _frame(posterior: Posterior) -> tuple[Array, Array]:
+def _frame(posterior: Posterior, rng: np.random.Generator) -> tuple[Array, Array]:
     """Origin and axes: the mode with most mass, and the principal axes of its Gaussian approximation."""
     # By mass: a spike where one outlier is fitted may be the highest mode, and would be a useless yardstick.
-    mode = max(find_modes(posterior), key=lambda m: m.log_density - 0.5 * np.linalg.slogdet(m.precision)[1])
+    mode = max(
+        find_modes(posterior, rng), key=lambda m: m.log_density - 0.5 * np.linalg.slogdet(m.precision)[1]
+    )
     location = posterior.dim - int(posterior.has_scale)
     # A rotation and no more: a skewed frame would cut the public box into slivers that no cell fits.
     values, vectors = np.linalg.eigh(mode.precision[:location, :location])

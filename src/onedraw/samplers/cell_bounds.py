@@ -94,8 +94,17 @@ def bernoulli_concavity(beta: float) -> float:
 def _(family: Poisson, y: Array, cell: Cell, beta: float) -> Array:
     b = beta - 1.0
     peak = np.clip(np.log(np.maximum(y, 1e-300)), cell.eta_low, cell.eta_high)
-    highest = family.log_density(y, peak)
-    return -np.expm1(b * highest) / b - (1.0 - family.power_integral(cell.eta_high, beta)) / beta
+    highest = family.log_density(y, peak) + _rounding(y, peak)
+    return (
+        -np.expm1(b * np.minimum(highest, 0.0)) / b
+        - (1.0 - family.power_integral(cell.eta_high, beta)) / beta
+    )
+
+
+def _rounding(y: Array, eta: Array) -> Array:
+    """More than the terms y eta, exp(eta) and log y! of a Poisson log density lose in double precision."""
+    size = np.abs(y * eta) + np.exp(np.minimum(eta, 300.0)) + y * np.log(y + 2.0)
+    return 16.0 * np.finfo(float).eps * size
 
 
 @loss_concavity.register
@@ -104,7 +113,7 @@ def _(family: Poisson, y: Array, cell: Cell, beta: float) -> tuple[Array, Array 
     # -beta mu I.
     b = beta - 1.0
     peak = np.clip(np.log(np.maximum(y, 1e-300)), cell.eta_low, cell.eta_high)
-    highest = np.exp(b * family.log_density(y, peak))
+    highest = np.exp(b * np.minimum(family.log_density(y, peak) + _rounding(y, peak), 0.0))
     mean_low, mean_high = np.exp(np.minimum(cell.eta_low, 300.0)), np.exp(np.minimum(cell.eta_high, 300.0))
     farthest = np.maximum(np.square(y - mean_low), np.square(y - mean_high))
     spread = highest * np.maximum(b * farthest - mean_low, 0.0)

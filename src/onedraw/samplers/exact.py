@@ -73,6 +73,9 @@ class RejectionSampler:
     margin: float = 0.05
     max_cells: float = 2e10
 
+    def check(self, posterior: Posterior) -> None:
+        """Nothing public rules an attempt out."""
+
     def sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:
         """``num_draws`` independent exact draws."""
         # The posterior runs its own threads over blocks too small for BLAS to gain from more.
@@ -80,7 +83,7 @@ class RejectionSampler:
             return self._sample(posterior, num_draws, rng)
 
     def _sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:
-        modes = find_modes(posterior)
+        modes = find_modes(posterior, rng)
         envelope, bound, acceptance = _build_envelope(posterior, modes, rng)
         bound += self.margin
         accepted: list[Array] = []

@@ -28,6 +28,7 @@ from onedraw.priors import Prior
 from onedraw.samplers.base import Draws, Evidence
 from onedraw.types import Array
 
+MAX_DEFAULT_DIM = 3
 MAX_POINTS = 20_000_000
 CHUNK = 256
 
@@ -46,6 +47,11 @@ class GridSampler:
     def axes(self, prior: Prior, dim: int) -> list[Array]:
         """The public grid, one axis per working coordinate."""
         points = self.points
+        if points is None and dim > MAX_DEFAULT_DIM:
+            raise InvalidInput(
+                f"engine='grid' is for at most {MAX_DEFAULT_DIM} parameters, got {dim}: with more, the grid would "
+                "be too coarse to be useful. Use engine='exact', or fewer features."
+            )
         if points is None:
             points = max(3, int(250_000 ** (1.0 / dim)) // 2 * 2 + 1)
         if points**dim > MAX_POINTS:
@@ -66,6 +72,10 @@ class GridSampler:
             axes[-1] = np.linspace(low, high, points)
         return axes
 
+    def check(self, posterior: Posterior) -> None:
+        """Refuse a grid that is too large to enumerate."""
+        self.axes(posterior.prior, posterior.dim)
+
     def sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:
         """``num_draws`` independent draws from the posterior restricted to the grid."""
         axes = self.axes(posterior.prior, posterior.dim)
@@ -76,10 +86,8 @@ class GridSampler:
         for start in range(0, total, CHUNK):
             index = np.unravel_index(np.arange(start, min(start + CHUNK, total)), shape)
             thetas = np.stack([axis[i] for axis, i in zip(axes, index, strict=True)], axis=1)
-            # random() lies in [0, 1), so the noise is never infinite upwards.
-            uniform = rng.random((num_draws, len(thetas)))
-            with np.errstate(divide="ignore"):
-                noise = -np.log(-np.log(uniform))
+            # Gumbel noise from exponentials, which resolve its upper tail; the floor keeps it finite.
+            noise = -np.log(np.maximum(rng.standard_exponential((num_draws, len(thetas))), 2.0**-54))
             scores = posterior.log_density(thetas) + noise
             where = scores.argmax(axis=1)
             top = scores[np.arange(num_draws), where]

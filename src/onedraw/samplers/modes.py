@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Local maxima of a posterior, found by Newton steps from starts that do not look at the data.
+"""Local maxima of a posterior, found by Newton steps from fixed starts and from fits to a few records.
 
-The beta-divergence loss is not convex, so there may be several. Missing one never biases a draw (the envelope
-sampler corrects for it or refuses); it only costs acceptance. Starts run on a small subsample of the
-records, and what they reach is polished on larger and larger ones, so that few passes see all the data.
+The beta-divergence loss is not convex, so there may be several. A mode that is missed costs acceptance once
+a proposal meets it, for then everything is redrawn; that none was missed unseen is what the evidence
+``searched`` rests on. Starts run on a small subsample of the records, and what they reach is polished on
+larger and larger ones, so that few passes see all the data.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ NUM_STARTS = 3
 NUM_SCOUTS = 96
 NEAR = 12.0  # squared standard deviations per parameter within which a scout belongs to a known mode
 MAX_MODES = 12
+MAX_VAIN = 2
 MANY_PARAMETERS = 20  # beyond this, second starts cost more than the modes they might find
 STEP_LENGTHS = np.array([1.0, 0.5, 0.2, 0.05, 0.005, 5e-5])
 NEGLIGIBLE_NATS = 20.0
@@ -39,18 +41,21 @@ class Mode:
     precision: Array
 
 
-def find_modes(posterior: Posterior) -> list[Mode]:
-    """The distinct modes worth an envelope component, highest first."""
+def find_modes(posterior: Posterior, rng: np.random.Generator) -> list[Mode]:
+    """The distinct modes worth an envelope component, highest first.
+
+    Subsamples and scouts are random: what a search overlooks must not be a function of how rows are ordered.
+    """
     points = _starts(posterior)
     if posterior.dim > MANY_PARAMETERS:
         points = points[:1]
     else:
-        look = posterior.subsample(SUBSAMPLES[0])
-        points = np.stack([mode.location for mode in _explore(look, _climb_all(look, points))])
-    for size in SUBSAMPLES:
+        look = posterior.subsample(SUBSAMPLES[0], rng)
+        points = np.stack([mode.location for mode in _explore(look, _climb_all(look, points), rng)])
+    for size in SUBSAMPLES[1:] if posterior.dim <= MANY_PARAMETERS else SUBSAMPLES:
         if posterior.num_records >= 2 * size:
             # A subsample's heights are too noisy to drop a low mode by.
-            points = np.stack([mode.location for mode in _climb_all(posterior.subsample(size), points)])
+            points = np.stack([mode.location for mode in _climb_all(posterior.subsample(size, rng), points)])
     modes = sorted(_climb_all(posterior, points), key=lambda mode: -mode.log_density)
     modes = [mode for mode in modes if mode.log_density > modes[0].log_density - NEGLIGIBLE_NATS]
     # How far the mean is from the mode, squared and in posterior standard deviations, is of this order.
@@ -70,12 +75,12 @@ def _climb_all(posterior: Posterior, points: Array) -> list[Mode]:
     return modes
 
 
-def _explore(posterior: Posterior, modes: list[Mode]) -> list[Mode]:
-    """The modes, and others to which the best scouts far from them lead; two vain climbs in a row end it."""
-    scouts = _scouts(posterior)
+def _explore(posterior: Posterior, modes: list[Mode], rng: np.random.Generator) -> list[Mode]:
+    """The modes, and others to which the best scouts far from them lead; vain climbs in a row end it."""
+    scouts = _scouts(posterior, rng)
     values = posterior.log_density(scouts)
     vain = 0
-    while vain < 2 and len(modes) < MAX_MODES:
+    while vain < MAX_VAIN and len(modes) < MAX_MODES:
         for mode in modes:
             gaps = (scouts - mode.location) @ mode.precision
             near = (gaps * (scouts - mode.location)).sum(axis=1) < NEAR * posterior.dim
@@ -185,13 +190,12 @@ def _starts(posterior: Posterior) -> Array:
     return starts
 
 
-def _scouts(posterior: Posterior) -> Array:
+def _scouts(posterior: Posterior, rng: np.random.Generator) -> Array:
     """Points to look at: draws from the prior, and fits to as few records as determine one.
 
     A second group of records that obeys a line of its own has a mode of its own, which is too narrow to be
     met by chance; a fit to records of that group alone lands on it.
     """
-    rng = np.random.default_rng(20240229)
     prior, n = posterior.prior, posterior.num_records
     scouts = prior.sample(rng, NUM_SCOUTS, posterior.dim)
     if n and posterior.num_predictors == 1:

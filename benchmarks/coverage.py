@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Coverage of the intervals of ``draws="auto"``, and their width beside the non-private interval.
+
+Simulated data: d standard normal features, coefficients N(0, 1/d) (Poisson: N(0, 1/(4d))), an intercept
+N(0, 1/4); residual standard deviation 0.5 for linear, three classes for multinomial regression; no declared
+bounds. Coverage is the share of all coefficients and intercepts, over all repetitions, whose interval holds
+the truth. The width is relative to that of the efficient non-private interval, which is 2 * 1.96 times the
+inverse root of Fisher's information.
+
+    scripts/bench coverage --write               the table of docs/uncertainty.md; hours
+    scripts/bench coverage --seconds 15 --write  ... with as many repetitions as fit into 15 seconds per row
+    scripts/bench coverage --size smoke          what the tests run
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from _table import markdown, write_section
+
+import onedraw
+from onedraw.families import Categorical, Family
+from onedraw.uncertainty import intervals
+
+PAGE = Path(__file__).parent.parent / "docs" / "uncertainty.md"
+SIZES: dict[str, dict[str, tuple]] = {
+    "smoke": {"families": ("logistic",), "n": (2000,), "epsilon": (0.01, 4.0), "d": (2,)},
+    "paper": {
+        "families": ("logistic", "multinomial", "linear", "poisson"),
+        "n": (1000, 10_000, 100_000),
+        "epsilon": (0.5, 1.0, 4.0),
+        "d": (2, 10),
+    },
+}
+REPEATS = {"smoke": 20, "paper": 500}
+SIGMA, CLASSES = 0.5, 3
+HEADER = ["family", "features", "n", "epsilon", "draws", "90%", "95%", "scale 95%", "width", "declined"]
+HEADER += ["repeats"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table."""
+
+    family: str
+    d: int
+    n: int
+    epsilon: float
+
+
+def estimator(case: Case, seed: int) -> onedraw.estimators.base.PrivateRegression:
+    # A stream of its own for every row: with a common one, neighbouring rows would err together.
+    stream = np.random.SeedSequence([seed, case.n, case.d, round(1000 * case.epsilon)]).generate_state(1)[0]
+    common = {"epsilon": case.epsilon, "draws": "auto", "random_state": int(stream)}
+    if case.family == "linear":
+        return onedraw.LinearRegression(**common)
+    if case.family == "poisson":
+        return onedraw.PoissonRegressor(**common)
+    return onedraw.LogisticRegression(classes=range(CLASSES if case.family == "multinomial" else 2), **common)
+
+
+def simulate(case: Case, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features, responses and the true working parameters."""
+    rng = np.random.default_rng([1, seed, case.n, case.d, round(1000 * case.epsilon)])
+    q = CLASSES - 1 if case.family == "multinomial" else 1
+    spread = 0.5 if case.family == "poisson" else 1.0
+    X = rng.standard_normal((case.n, case.d))
+    coefficients = spread * rng.standard_normal((q, case.d)) / np.sqrt(case.d)
+    intercepts = 0.5 * rng.standard_normal(q)
+    eta = coefficients @ X.T + intercepts[:, None]
+    truth = np.append(coefficients.ravel(), intercepts)
+    if case.family == "linear":
+        return X, eta[0] + SIGMA * rng.standard_normal(case.n), np.append(truth, SIGMA)
+    if case.family == "poisson":
+        return X, rng.poisson(np.exp(eta[0])), truth
+    if case.family == "logistic":
+        return X, (rng.random(case.n) < 1.0 / (1.0 + np.exp(-eta[0]))).astype(int), truth
+    return X, Categorical(num_classes=CLASSES).sample(eta[:, :, None], rng)[:, 0].astype(int), truth
+
+
+def plain_errors(model: onedraw.model.RegressionModel, X: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Non-private standard errors in original units, from Fisher's information at the truth."""
+    family: Family = model.family()
+    q, d = family.num_predictors, X.shape[1]
+    design = np.column_stack([X, np.ones(len(X))])
+    location = truth[: q * (d + 1)]
+    eta = location[: q * d].reshape(q, d) @ X.T + location[q * d :, None]
+    if model.kind == "linear":
+        curvature = np.full((1, 1, len(X)), SIGMA**-2)
+    elif model.kind == "poisson":
+        curvature = np.exp(eta)[None]
+    elif model.kind == "logistic":
+        curvature = (np.exp(-eta) / (1.0 + np.exp(-eta)) ** 2)[None]
+    else:
+        found = family.log_density_derivatives(np.zeros((len(X), 1)), eta[:, :, None])
+        assert found.d2_eta is not None
+        curvature = -found.d2_eta[..., 0]
+    information = np.einsum("abn,ni,nj->aibj", curvature, design, design).reshape(q * (d + 1), -1)
+    covariance = np.linalg.inv(information)
+    # Predictors stand in blocks (coefficients, intercept); working parameters have all intercepts last.
+    order = [a * (d + 1) + i for a in range(q) for i in range(d)] + [a * (d + 1) + d for a in range(q)]
+    covariance = covariance[np.ix_(order, order)]
+    points = np.zeros((len(order) + 1, model.dim))
+    points[1:, : len(order)] = np.eye(len(order))
+    flat = model.original_units(points).flat()[:, : model.num_outputs * (d + 1)]
+    rows = (flat[1:] - flat[0]).T
+    return np.sqrt(np.einsum("oi,ij,oj->o", rows, covariance, rows))
+
+
+def run(case: Case, repeats: int, seconds: float) -> list[str]:
+    """One row: as many repetitions as asked for, or as fit into the time."""
+    name = [case.family, str(case.d), f"{case.n:,}", f"{case.epsilon:g}"]
+    covered: dict[float, list[np.ndarray]] = {0.9: [], 0.95: []}
+    widths, draws, declined, done, start = [], 0, 0, 0, time.perf_counter()
+    for seed in range(repeats):
+        if seed >= 5 and time.perf_counter() - start > seconds:
+            break
+        X, y, truth = simulate(case, seed)
+        model = estimator(case, seed)
+        model.fit(X, y)
+        if not model.draws_choice_.trusted:
+            return [*name, "1", "refused", "refused", "", "", "", ""]
+        draws, done = model.release_.guarantee.draws, done + 1
+        released = model.release_.model
+        target = released.original_units(truth[None, :]).flat()[0]
+        try:
+            found = {level: intervals(model.release_, level).array() for level in covered}
+        except onedraw.InvalidInput:
+            declined += 1
+            continue
+        for level, ends in found.items():
+            covered[level].append((ends[:, 0] <= target) & (target <= ends[:, 1]))
+        plain = plain_errors(released, X, truth)
+        widths.append(np.median(np.diff(found[0.95])[: len(plain), 0] / (2 * 1.96 * plain)))
+    scale = case.family == "linear"
+    shares = []
+    for level in covered:
+        hits = np.array(covered[level]) if covered[level] else np.full((1, 2), np.nan)
+        shares.append(f"{(hits[:, :-1] if scale else hits).mean():.3f}")
+    last = f"{np.array(covered[0.95])[:, -1].mean():.3f}" if scale and covered[0.95] else ""
+    width = f"{np.median(widths):.1f}" if widths else ""
+    return [*name, str(draws), *shares, last, width, str(declined), str(done)]
+
+
+def table(size: str, repeats: int, seconds: float, keep: dict[str, tuple]) -> list[list[str]]:
+    chosen = {**SIZES[size], **keep}
+    rows = []
+    for family in chosen["families"]:
+        for d in chosen["d"]:
+            if family == "multinomial" and d > 2:
+                continue  # 22 parameters: an exact draw takes minutes
+            for n in chosen["n"]:
+                for epsilon in chosen["epsilon"]:
+                    rows.append(run(Case(family, d, n, epsilon), repeats, seconds))
+                    print("  ".join(rows[-1]), file=sys.stderr, flush=True)
+    return rows
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--size", choices=sorted(SIZES), default="paper")
+    parser.add_argument("--repeats", type=int, help="per row; 500 at paper size")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="per row; at least 5 repetitions")
+    parser.add_argument("--families", nargs="+", choices=SIZES["paper"]["families"])
+    parser.add_argument("--n", nargs="+", type=int)
+    parser.add_argument("--epsilon", nargs="+", type=float)
+    parser.add_argument("--d", nargs="+", type=int)
+    parser.add_argument("--write", action="store_true", help="write the table to docs/uncertainty.md")
+    options = parser.parse_args(arguments)
+    keep = {
+        name: tuple(getattr(options, name))
+        for name in ("families", "n", "epsilon", "d")
+        if getattr(options, name) is not None
+    }
+    repeats = options.repeats or REPEATS[options.size]
+    text = markdown(HEADER, table(options.size, repeats, options.seconds, keep))
+    if options.write:
+        write_section(PAGE, "coverage", text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m onedraw.cli`` is the command ``onedraw``."""
+
+from onedraw.cli import main
+
+if __name__ == "__main__":
+    main()

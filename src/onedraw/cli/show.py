@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``onedraw show``: what a release file says, and what may be inferred from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import click
+
+from onedraw.cli.app import common
+from onedraw.cli.output import aligned, say, say_json
+from onedraw.errors import InvalidInput
+from onedraw.estimators import from_release
+from onedraw.release import Release
+
+SEEDED = "SEEDED: whoever knows the seed can undo the privacy. For tests only; do not publish."
+
+
+@click.command("show", short_help="What a release file says.")
+@click.argument("release", type=click.Path())
+@common
+def show_command(release: str, as_json: bool) -> None:
+    """Show a RELEASE file: guarantee, evidence, assumptions, parameters."""
+    found = read_release(release)
+    intervals = confidence_intervals(found)
+    if as_json:
+        listed = None if intervals is None else dataclasses.asdict(intervals)
+        say_json({**found.to_dict(), "intervals": listed})
+        return
+    say(str(found.guarantee), style="bold")
+    say()
+    say(f"Model: {describe(found)}")
+    if found.receipt is not None:
+        receipt = found.receipt
+        say(
+            f"Charged: epsilon {receipt.get('epsilon')} to data set {receipt.get('dataset')!r}, "
+            f"number {receipt.get('number')} of ledger {receipt.get('ledger')}"
+        )
+    say(f"Evidence - {found.evidence}")
+    say("Assumptions:")
+    for assumption in found.assumptions:
+        say(f"  - {assumption}")
+    if found.seeded:
+        say(SEEDED, style="bold red")
+    say()
+    say_parameters(found, intervals)
+
+
+def read_release(path: str) -> Release:
+    """The release in a file; text is not taken for a release here."""
+    if path.lstrip().startswith("{"):
+        path = f"./{path}"
+    return Release.from_json(path)
+
+
+def describe(release: Release) -> str:
+    """What the coefficients are of, in words."""
+    model = release.model
+    if model.kind == "logistic" and model.classes is not None:
+        against, of = model.classes
+        return f"logistic, coefficients of the log odds of class {of!r} against {against!r}"
+    if model.kind == "multinomial":
+        return "multinomial logistic, one set of coefficients per class, which sum to zero over the classes"
+    return {"linear": "linear, coefficients of the mean", "poisson": "Poisson, coefficients of the log mean"}[
+        model.kind
+    ]
+
+
+def say_parameters(release: Release, intervals: Any = None) -> None:
+    """Print the parameters in original units, aligned; with their intervals if there are any."""
+    named = release.named_parameters()
+    rows = [(name, f"{value:.6g}") for name, value in named.items()]
+    if intervals is None:
+        say(aligned(rows, header=("parameter", "value")))
+        return
+    ends = {
+        name: (f"{low:.4g}", f"{high:.4g}")
+        for name, low, high in zip(intervals.names, intervals.low, intervals.high, strict=True)
+    }
+    wide = [(*row, *ends.get(row[0], ("", ""))) for row in rows]
+    say(aligned(wide, header=("parameter", "value", f"{100 * intervals.level:g}% from", "to")))
+    say(f"Intervals from {intervals.draws} private draws, at no further privacy cost; they assume the model.")
+    for caveat in intervals.caveats:
+        say(f"Caveat: {caveat}")
+
+
+def confidence_intervals(release: Release) -> Any:
+    """95% intervals where the draws allow them, otherwise None. A function of the release alone."""
+    summary: Any = getattr(from_release(release), "summary", None)
+    if summary is None:
+        return None
+    try:
+        return summary()
+    except InvalidInput:  # too few draws, or too wide ones
+        return None

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Confidence intervals from released draws, and how many draws to release for them."""
+
+from onedraw.uncertainty.choice import DrawsChoice, choose_draws
+from onedraw.uncertainty.intervals import Intervals, intervals
+
+__all__ = ["DrawsChoice", "Intervals", "choose_draws", "intervals"]

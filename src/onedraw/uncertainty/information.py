@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether draws carry enough information for intervals: the variance of the linear predictor under one draw.
+
+A draw is close to normal, and the drift of the mean is well described by its first-order rate, when the
+linear predictor of a typical record varies little between draws. That variance is
+
+    predictor variance = (parameters per predictor) / (n * weight * curvature),
+
+in units of the squared residual scale for a linear model. Above ``LARGEST_VARIANCE`` intervals are refused:
+there the posterior is wide, skewed and partly the prior, and the study of docs/uncertainty.md finds them
+not to cover.
+
+Before the data are seen, n is known (if it is public) and the curvature is that of a reference:
+coefficients of a usual size. After the release the curvature is evaluated at the released estimate, and
+where n is private n * weight * curvature is read from the spread of the released intercept, whose variance
+is its inverse for centred features. All of this is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from onedraw.families import Categorical, Family, LocationScale, Poisson
+from onedraw.privacy.reference import reference_scale
+from onedraw.types import Array
+from onedraw.uncertainty.drift import DriftRate, drift_rate
+from onedraw.uncertainty.noise_ratio import gaussian_curvature
+
+LARGEST_VARIANCE = 0.5
+"""Of the linear predictor under one draw, for intervals to be given."""
+REFERENCE_SPREAD = 1.0
+REFERENCE_INTERCEPT = 1.0
+COUNT_SPREAD, COUNT_INTERCEPT = 0.5, 0.0
+LARGEST_SPREAD = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Information:
+    """What one draw knows: ``rate`` is None where there is no drift (location-scale families)."""
+
+    per_parameter: float
+    """n * weight * curvature: the precision of a standardised coefficient."""
+    effective_records: float
+    """n * weight."""
+    predictor_variance: float
+    rate: DriftRate | None
+
+    @property
+    def growth(self) -> float:
+        """Relative drift of the coefficients, away from 0 if positive."""
+        return 0.0 if self.rate is None else self.rate.growth / self.effective_records
+
+    @property
+    def shift(self) -> Array:
+        """Drift of the intercepts, (q,)."""
+        return np.zeros(1) if self.rate is None else np.array(self.rate.shift) / self.effective_records
+
+
+def reference_information(
+    family: Family,
+    beta: float,
+    *,
+    num_features: int,
+    fit_intercept: bool,
+    effective_records: float,
+    noise_scale: float | None = None,
+) -> Information:
+    """Under the public reference: nothing of the data but n enters."""
+    size = num_features + int(fit_intercept)
+    if isinstance(family, LocationScale):
+        scale = reference_scale(family, noise_scale)
+        return _location(beta, scale, size, effective_records)
+    q = family.num_predictors
+    counts = isinstance(family, Poisson)
+    centre = 0.0 if isinstance(family, Categorical) or not fit_intercept else REFERENCE_INTERCEPT
+    rate = drift_rate(
+        family,
+        beta,
+        num_features=num_features,
+        intercept=[COUNT_INTERCEPT if counts else centre] * q,
+        spread=[COUNT_SPREAD if counts else REFERENCE_SPREAD / math.sqrt(q)] * q,
+    )
+    return _described(rate, size, effective_records)
+
+
+def released_information(
+    family: Family,
+    beta: float,
+    *,
+    coefficients: Array,
+    variances: Array,
+    intercepts: Array,
+    noise: float,
+    draws: int,
+    effective_records: float | None,
+    intercept_variance: float | None,
+    scale: float | None,
+) -> Information | None:
+    """At the released estimate; None if neither n nor an intercept tells how much a draw knows.
+
+    ``coefficients`` (q, d) are the means of the draws and ``variances`` (q, d) their sample variances;
+    ``noise`` times a variance is the variance of a mean around its target. A feature of unknown spread t has
+    1/variance = n w h t^2, so its part of the predictor's variance, t^2 coefficient^2, is
+    coefficient^2/(variance n w h). The inverse of a sample variance is too large by (k-1)/(k-3), the square
+    of a mean by the mean's own variance.
+    """
+    q, d = coefficients.shape
+    size = d + int(intercept_variance is not None)
+    if effective_records is None and intercept_variance is None:
+        return None
+    if isinstance(family, LocationScale):
+        assert scale is not None
+        if effective_records is None:
+            assert intercept_variance is not None
+            effective_records = 1.0 / (intercept_variance * gaussian_curvature(beta, scale))
+        return _location(beta, scale, size, effective_records)
+    unbiased = (draws - 3.0) / (draws - 1.0)
+    signal = (unbiased * np.square(coefficients) / np.maximum(variances, 1e-300)).sum(axis=1) - noise * d
+    spread, rate = np.full(q, REFERENCE_SPREAD / math.sqrt(q)), None
+    centre = intercepts
+    for _ in range(4):  # curvature, spread and drift depend on one another; four rounds settle three digits
+        rate = drift_rate(
+            family,
+            beta,
+            num_features=d,
+            intercept=centre.tolist(),
+            spread=np.minimum(spread, LARGEST_SPREAD).tolist(),
+        )
+        if effective_records is None:
+            assert intercept_variance is not None
+            information = 1.0 / intercept_variance
+        else:
+            information = effective_records * rate.curvature
+        found = _described(rate, size, information / rate.curvature)
+        # The released values have drifted already.
+        spread = np.sqrt(np.maximum(signal, 0.0) / information) / max(1.0, 1.0 + found.growth)
+        centre = intercepts - np.clip(found.shift, -0.5 * np.abs(intercepts), 0.5 * np.abs(intercepts))
+    assert rate is not None
+    return found
+
+
+def _described(rate: DriftRate, size: int, effective_records: float) -> Information:
+    per_parameter = effective_records * rate.curvature
+    return Information(
+        per_parameter=per_parameter,
+        effective_records=effective_records,
+        predictor_variance=size / per_parameter,
+        rate=rate,
+    )
+
+
+def _location(beta: float, scale: float, size: int, effective_records: float) -> Information:
+    per_parameter = effective_records * gaussian_curvature(beta, scale)
+    return Information(
+        per_parameter=per_parameter,
+        effective_records=effective_records,
+        predictor_variance=size / (per_parameter * scale**2),
+        rate=None,
+    )

@@ -1,0 +1,482 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Intervals from released draws: constants against independent sums, formulas, refusals, coverage."""
+
+import dataclasses
+import inspect
+import itertools
+import runpy
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import integrate, linalg, special, stats
+
+import onedraw
+from onedraw import InvalidInput, MissingExtra, Release
+from onedraw.families import Bernoulli, Categorical, Gaussian, Laplace, Poisson
+from onedraw.model import RegressionModel
+from onedraw.privacy import Guarantee
+from onedraw.release import Grid
+from onedraw.samplers import Evidence
+from onedraw.uncertainty import choose_draws, intervals
+from onedraw.uncertainty.choice import CANDIDATES
+from onedraw.uncertainty.drift import drift_rate, gaussian_scale_drift
+from onedraw.uncertainty.intervals import FEWEST_DRAWS
+from onedraw.uncertainty.noise_ratio import gaussian_scale_ratio, noise_ratio
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import coverage  # not a package: it is a script that sits beside its page
+
+BETAS = [1.05, 1.3, 1.5, 2.0, 2.5, 3.0]
+
+
+def scores(f, s, beta):
+    """H and K of a response with probabilities f (or quadrature weights times density) and score s."""
+    curvature = np.sum(f**beta * s**2)
+    return curvature, np.sum(f ** (2 * beta - 1) * s**2) - np.sum(f**beta * s) ** 2
+
+
+# -- kappa
+
+
+@pytest.mark.parametrize("beta", BETAS)
+def test_the_bernoulli_constant_is_the_largest_ratio(beta):
+    ratios = []
+    for p in np.linspace(0.001, 0.999, 999):
+        curvature, noise = scores(np.array([1 - p, p]), np.array([-p, 1 - p]), beta)
+        ratios.append(noise / curvature)
+    assert noise_ratio(Bernoulli(), beta) == pytest.approx(max(ratios), rel=1e-4)
+    assert noise_ratio(Bernoulli(), beta) == pytest.approx(2 ** (1 - beta), rel=1e-9)
+
+
+@pytest.mark.parametrize("beta", BETAS)
+def test_no_poisson_mean_exceeds_the_constant(beta):
+    y, ratios = np.arange(400), []
+    for mean in np.exp(np.linspace(-9, 4.5, 500)):
+        curvature, noise = scores(stats.poisson.pmf(y, mean), y - mean, beta)
+        ratios.append(noise / curvature)
+    assert max(ratios) <= noise_ratio(Poisson(), beta) <= min(1.0, 1.001 * max(ratios))
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("classes", [3, 5])
+def test_no_class_probabilities_exceed_the_categorical_constant(beta, classes):
+    """Away from the edges, where the matrices become singular; they tend to the Bernoulli value there."""
+    rng, largest = np.random.default_rng(0), 0.0
+    for spread in (0.5, 1.0, 2.0):
+        for p in special.softmax(spread * rng.normal(size=(300, classes)), axis=1):
+            basis = Categorical(num_classes=classes).contrasts
+            s = basis - basis.T @ p
+            mean = (p**beta) @ s
+            curvature = (s.T * p**beta) @ s
+            noise = (s.T * p ** (2 * beta - 1)) @ s - np.outer(mean, mean)
+            if p.min() > 1e-3:
+                largest = max(largest, linalg.eigh(noise, curvature, eigvals_only=True)[-1])
+    kappa = noise_ratio(Categorical(num_classes=classes), beta)
+    assert largest <= kappa * (1 + 1e-9)
+    assert largest > 0.8 * kappa
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("scale", [0.3, 1.0, 4.0])
+def test_the_gaussian_constants_agree_with_quadrature(beta, scale):
+    def moments(score):
+        def term(power, order):
+            integrand = lambda r: (stats.norm.pdf(r) / scale) ** power * score(r) ** order * scale  # noqa: E731
+            return integrate.quad(integrand, -12, 12, epsabs=1e-13, limit=200)[0]
+
+        return (term(2 * beta - 1, 2) - term(beta, 1) ** 2) / term(beta, 2)
+
+    assert noise_ratio(Gaussian(scale_floor=0.1), beta, scale) == pytest.approx(moments(lambda r: r / scale))
+    assert gaussian_scale_ratio(beta, scale) == pytest.approx(moments(lambda r: (r**2 - 1) / scale))
+
+
+def test_a_family_without_its_own_constant_has_the_proved_bound():
+    family = Laplace(scale_floor=0.25)
+    assert noise_ratio(family, 1.5) == pytest.approx((1 / (2 * 0.25)) ** 0.5)
+    assert noise_ratio(Categorical(num_classes=3), 3.5) == 1.0
+    with pytest.raises(InvalidInput, match="Expected the scale"):
+        noise_ratio(Gaussian(scale_floor=0.1), 1.5)
+
+
+# -- drift
+
+
+@pytest.mark.parametrize(
+    ("family", "beta", "intercept", "spread", "weight"),
+    [
+        (Bernoulli(), 2.0, 0.8, 1.0, 1500.0),
+        (Bernoulli(), 1.5, 0.0, 1.5, 800.0),
+        (Poisson(), 1.4, 0.3, 0.5, 800.0),
+    ],
+)
+def test_the_drift_is_that_of_a_posterior_integrated_on_a_grid(family, beta, intercept, spread, weight):
+    """One normal feature: mean minus mode over a fine grid of (slope, intercept), against the expansion."""
+    z, mass = np.polynomial.hermite_e.hermegauss(15)
+    mass = mass / mass.sum()
+    y = np.arange(2.0 if isinstance(family, Bernoulli) else 40.0)[:, None]
+    true = np.exp(family.log_density(y, np.broadcast_to(intercept + spread * z, (len(y), 15)))) * mass
+    rate = drift_rate(family, beta, num_features=1, intercept=[intercept], spread=[spread])
+    sd = 1 / np.sqrt(weight * rate.curvature)
+    slope, level = (centre + np.linspace(-7, 7, 61) * 1.6 * sd for centre in (spread, intercept))
+    total = np.zeros((61, 61))
+    for i in range(15):
+        eta = (level[None, :] + slope[:, None] * z[i]).reshape(1, -1)
+        loss = family.beta_loss(y, np.broadcast_to(eta, (len(y), eta.size)), beta)
+        total += (true[:, i] @ loss).reshape(61, 61)
+    density = np.exp(-weight * (total - total.min()))
+    density /= density.sum()
+    growth = (density.sum(axis=1) @ slope - spread) / spread
+    shift = density.sum(axis=0) @ level - intercept
+    assert rate.growth / weight == pytest.approx(growth, rel=0.2, abs=0.004)
+    assert rate.shift[0] / weight == pytest.approx(shift, rel=0.2, abs=0.004)
+
+
+def test_the_drift_of_the_scale_is_that_of_a_posterior_integrated_on_a_grid():
+    beta, scale, floor, weight = 1.4, 0.5, 0.1, 300.0
+    r, mass = np.polynomial.hermite_e.hermegauss(60)
+    mass = mass / mass.sum()
+    family = Gaussian(scale_floor=floor)
+    u = np.log(scale - floor) + np.linspace(-1.2, 1.5, 181)
+    shift = np.linspace(-0.35, 0.35, 121)
+    loss = np.empty((181, 121))
+    for i, at in enumerate(floor + np.exp(u)):
+        values = family.beta_loss(scale * r[:, None], shift[None, :], beta, np.asarray(at))
+        loss[i] = mass @ values
+    density = np.exp(-weight * (loss - loss.min()))
+    density /= density.sum()
+    drift = density.sum(axis=1) @ u - np.log(scale - floor)
+    predicted = gaussian_scale_drift(beta, scale=scale, floor=floor, num_location=1) / weight
+    assert predicted == pytest.approx(drift, rel=0.25)
+
+
+# -- the intervals
+
+
+def release_of(draws, *, kind="linear", n=100_000, beta=1.4, weight=0.05, loss="BetaDivergence", **facts):
+    """A release made by hand, so that its intervals can be worked out."""
+    draws = np.round(np.array(draws) * 2.0**20) / 2.0**20
+    scale = {"scale_floor": 0.125} if kind == "linear" else {}
+    features = draws.shape[1] - len(scale) - int(facts.get("fit_intercept", True))
+    model = RegressionModel(kind=kind, features=tuple("abcdefgh"[:features]), **scale, **facts)
+    return Release(
+        model=model,
+        draws=tuple(map(tuple, draws.tolist())),
+        grid=Grid(coefficient=2.0**-20, scale=2.0**-20 if scale else None),
+        mechanism={
+            "name": "one_posterior_sample",
+            "loss": loss,
+            "family": model.family().name,
+            "beta": beta,
+            "weight": weight,
+            "prior_scale": 3.0,
+            "prior_box": None,
+        },
+        guarantee=Guarantee(epsilon=1.0, draws=len(draws)),
+        assumptions=(),
+        evidence=Evidence(level="searched", statement="By hand."),
+        seeded=True,
+        num_records=n,
+    )
+
+
+def linear_draws(k=8, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.normal([1.0, -0.5, 0.25], 0.02, size=(k, 3)), rng.normal(0.5, 0.01, size=k)])
+
+
+def test_the_formula_of_the_page_by_hand():
+    release = release_of(linear_draws())
+    draws = np.array(release.draws)
+    found = intervals(release, 0.9)
+    covariance = np.cov(draws[:, :3].T)
+    sampling = 0.05 * noise_ratio(Gaussian(scale_floor=0.125), 1.4, draws[:, 3].mean())
+    df = 7.0
+    squared = covariance @ covariance
+    unbiased = (squared - np.trace(covariance) * covariance / df) / (1 + 1 / df - 2 / df**2)
+    prior = np.maximum(np.diag(unbiased), np.diag(covariance) ** 2) / 9.0
+    error = np.sqrt((sampling + 1 / 8) * np.diag(covariance) + (1 - sampling) * prior)
+    np.testing.assert_allclose(found.standard_error[:3], error, rtol=1e-10)
+    half = stats.t.ppf(0.95, 7) * error
+    np.testing.assert_allclose(found.low[:3], draws[:, :3].mean(axis=0) - half, rtol=1e-10)
+    np.testing.assert_allclose(found.high[:3], draws[:, :3].mean(axis=0) + half, rtol=1e-10)
+    assert found.names == ("a", "b", "(intercept)", "(scale)")
+    np.testing.assert_array_equal(found.estimate, release.estimate.flat()[0])
+    assert found.caveats == ()
+
+
+def test_the_unbiased_prior_term_is_unbiased():
+    """Of the square of a covariance, under the normal law; false alarm at 5 standard errors, below 1e-5."""
+    rng = np.random.default_rng(0)
+    truth = np.array([[1.0, 0.6, 0.0], [0.6, 2.0, -0.5], [0.0, -0.5, 0.5]])
+    df, found = 5.0, []
+    for draws in rng.multivariate_normal(np.zeros(3), truth, size=(5_000, 6)):
+        c = np.cov(draws.T)
+        found.append((c @ c - np.trace(c) * c / df) / (1 + 1 / df - 2 / df**2))
+    found = np.array(found)
+    error = found.std(axis=0) / np.sqrt(len(found))
+    assert (np.abs(found.mean(axis=0) - truth @ truth) < 5 * error).all()
+
+
+def test_intervals_follow_the_units():
+    working = intervals(release_of(linear_draws()))
+    bounds = ((0.0, 10.0), (-1.0, 3.0))
+    scaled = intervals(release_of(linear_draws(), feature_bounds=bounds, target_bounds=(0.0, 200.0)))
+    np.testing.assert_allclose(scaled.array()[:2], working.array()[:2] * 100.0 / np.array([[5.0], [2.0]]))
+    np.testing.assert_allclose(scaled.array()[3], working.array()[3] * 100.0)
+    # 100 + 100 (intercept - a's slope * 5/5 - b's slope * 1/2), a sum of three errors
+    assert scaled.standard_error[2] > 100.0 * working.standard_error[2]
+
+
+def test_without_an_intercept_there_is_no_row_for_it():
+    draws = np.delete(linear_draws(), 2, axis=1)
+    assert intervals(release_of(draws, fit_intercept=False)).names == ("a", "b", "(scale)")
+
+
+def test_the_interval_of_the_scale_stays_above_its_floor():
+    rng = np.random.default_rng(1)
+    draws = linear_draws()
+    draws[:, -1] = 0.125 + rng.exponential(0.005, size=8) + 2.0**-19
+    found = intervals(release_of(draws))
+    assert 0.125 < found.low[-1] < found.estimate[-1] < found.high[-1]
+    assert "at its floor" in found.caveats[0]
+
+
+def test_higher_levels_and_fewer_draws_give_wider_intervals():
+    release = release_of(linear_draws())
+    widths = [np.diff(intervals(release, level).array()) for level in (0.5, 0.9, 0.95, 0.99)]
+    assert all((wide > narrow).all() for narrow, wide in itertools.pairwise(widths))
+    same_spread = np.vstack([linear_draws(8)] * 2)
+    assert (np.diff(intervals(release_of(same_spread)).array())[:3] < widths[2][:3]).all()
+
+
+def test_classes_are_treated_alike_and_their_coefficients_sum_to_zero():
+    rng = np.random.default_rng(0)
+    draws = rng.normal(0.3, 0.05, size=(6, 4))
+    release = release_of(draws, kind="multinomial", classes=(0, 1, 2), beta=2.0)
+    release = dataclasses.replace(release, model=dataclasses.replace(release.model, features=("a",)))
+    found = intervals(release)
+    assert len(found.names) == 6
+    assert np.sum(found.estimate[:3]) == pytest.approx(0.0, abs=1e-9)
+    assert (np.diff(found.array()) > 0).all()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 2))
+    y = (rng.random(3000) < special.expit(X @ [1.0, -0.5] + 0.3)).astype(int)
+    return onedraw.LogisticRegression(epsilon=4.0, draws="auto", classes=[0, 1], random_state=0).fit(X, y)
+
+
+def test_a_published_file_is_enough(fitted):
+    loaded = Release.from_json(fitted.release_.to_json())
+    assert intervals(loaded) == intervals(fitted.release_)
+    assert list(inspect.signature(intervals).parameters) == ["release", "level"]
+
+
+def test_the_estimator_reports_what_the_release_says(fitted):
+    found = intervals(fitted.release_)
+    np.testing.assert_array_equal(fitted.conf_int(), found.array())
+    np.testing.assert_array_equal(fitted.standard_errors_, found.standard_error)
+    assert fitted.conf_int(0.9).shape == (3, 2)
+    np.testing.assert_array_equal(found.estimate, [*fitted.coef_[0], *fitted.intercept_])
+    assert fitted.release_.guarantee.draws == fitted.draws_choice_.draws >= FEWEST_DRAWS
+    frame = fitted.conf_int(as_frame=True)
+    assert list(frame.columns) == ["low", "high"]
+    assert list(frame.index) == ["x0", "x1", "(intercept)"]
+
+
+def test_the_summary_is_an_aligned_table(fitted):
+    lines = str(fitted.summary(0.9)).splitlines()
+    assert len({len(line) for line in lines[:4]}) == 1
+    assert "90% low" in lines[0]
+    assert lines[4].startswith(f"From {fitted.draws_choice_.draws} private draws")
+    assert list(fitted.summary().to_frame().columns) == ["estimate", "standard error", "low", "high"]
+
+
+# -- refusals
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_too_few_draws_are_refused_with_the_remedy(k):
+    with pytest.raises(InvalidInput, match=rf"at least 4 draws .* release of {k}. Fit with draws='auto'"):
+        intervals(release_of(linear_draws(k)))
+
+
+def test_draws_that_are_too_wide_are_refused_with_the_remedy():
+    with pytest.raises(InvalidInput, match=r"too wide for intervals.*draws='auto'"):
+        intervals(release_of(linear_draws(), n=50))
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95, float("nan")])
+def test_a_level_that_is_no_probability_is_refused(level):
+    with pytest.raises(InvalidInput, match=r"level between 0 and 1.*0.95"):
+        intervals(release_of(linear_draws()), level)
+
+
+def test_another_loss_is_refused():
+    with pytest.raises(InvalidInput, match=r"beta-divergence posterior only.*'Gibbs'"):
+        intervals(release_of(linear_draws(), loss="Gibbs"))
+
+
+def test_a_private_number_of_records_is_a_caveat():
+    found = intervals(release_of(linear_draws(), n=None))
+    assert "number of records is private" in found.caveats[0]
+    assert "Caveat: The number" in str(found)
+    draws = np.delete(linear_draws(), 2, axis=1)
+    assert "could not be checked" in intervals(release_of(draws, n=None, fit_intercept=False)).caveats[0]
+
+
+def test_parameters_that_are_all_prior_are_a_caveat():
+    draws = linear_draws()
+    draws[:, 0] *= 200.0
+    assert any("hardly informed" in caveat for caveat in intervals(release_of(draws)).caveats)
+
+
+# -- how many draws
+
+
+def test_auto_depends_on_public_facts_only():
+    choices = []
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(scale=10.0**seed, size=(1500, 2)), rng.poisson(1 + seed, size=1500)
+        model = onedraw.PoissonRegressor(epsilon=2.0, draws="auto", random_state=0).fit(X, y)
+        choices.append(model.draws_choice_)
+    assert choices[0] == choices[1]
+    assert "n = 1500" in choices[0].explanation
+
+
+def test_auto_releases_one_draw_where_intervals_cannot_be_trusted():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 2)), rng.integers(0, 2, size=100)
+    model = onedraw.LogisticRegression(epsilon=0.5, draws="auto", random_state=0).fit(X, y)
+    assert model.release_.guarantee.draws == 1
+    for call in (model.conf_int, model.summary):
+        with pytest.raises(InvalidInput, match=r"no intervals: 1 draw.*records would do at this epsilon"):
+            call()
+
+
+def test_auto_does_not_use_a_private_number_of_records():
+    rng = np.random.default_rng(0)
+    private = ({"neighbours": "add_remove"}, {"rows_per_person": 2})
+    for n, how in itertools.product((200, 3000), private):
+        X, y = rng.normal(size=(n, 1)), rng.integers(0, 2, size=n)
+        model = onedraw.LogisticRegression(epsilon=4.0, draws="auto", classes=[0, 1], random_state=0, **how)
+        model.fit(X, y)
+        assert model.release_.guarantee.draws == 1
+        with pytest.raises(InvalidInput, match=r"private here \(add_remove.*public guess"):
+            model.conf_int()
+
+
+def test_an_unknown_word_for_draws_is_refused():
+    with pytest.raises(InvalidInput, match="draws to be one of 'auto'"):
+        onedraw.LinearRegression(epsilon=1.0, draws="many").fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "family", [Bernoulli(), Poisson(), Gaussian(scale_floor=0.1), Categorical(num_classes=3)]
+)
+def test_more_records_never_mean_fewer_draws(family):
+    draws = [
+        choose_draws(family, epsilon=1.0, num_features=3, num_records=10**i).draws for i in (1, 2, 3, 4, 5, 7)
+    ]
+    assert draws == sorted(draws)
+    assert draws[0] == 1
+    assert draws[-1] in CANDIDATES
+
+
+def test_a_delta_buys_more_draws_and_less_noise():
+    facts = {"num_features": 2, "num_records": 100_000, "epsilon": 1.0}
+    pure, approximate = (choose_draws(Bernoulli(), delta=delta, **facts).draws for delta in (0.0, 1e-6))
+    assert approximate > pure
+    weights = [
+        onedraw.calibrate("bernoulli", epsilon=1.0, delta=delta, draws=k, beta=2.0).weight * k
+        for delta, k in ((0.0, pure), (1e-6, approximate))
+    ]
+    assert weights[1] > 1.3 * weights[0]
+
+
+def test_a_fixed_weight_limits_the_draws():
+    choice = choose_draws(Bernoulli(), epsilon=1.0, num_features=1, num_records=10**6, beta=2.0, weight=0.4)
+    assert choice.draws == 1
+    assert "leaves no room" in str(choice)
+
+
+# -- coverage
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("family", ["logistic", "linear"])
+def test_auto_intervals_cover(family):
+    """Each of 7 parameters in 40 repetitions: P(Binomial(40, 0.95) <= 30) = 2.1e-5, false alarms 1.5e-4."""
+    case, hits = coverage.Case(family, 2, 2000, 2.0), []
+    for seed in range(40):
+        X, y, truth = coverage.simulate(case, seed)
+        model = coverage.estimator(case, seed).fit(X, y)
+        target = model.release_.model.original_units(truth[None, :]).flat()[0]
+        ends = model.conf_int()
+        hits.append((ends[:, 0] <= target) & (target <= ends[:, 1]))
+    assert 7 * stats.binom.cdf(30, 40, 0.95) < 1.5e-4
+    assert (np.sum(hits, axis=0) > 30).all()
+
+
+def test_the_coverage_study_runs_at_smoke_size(capsys):
+    coverage.main(["--size", "smoke", "--repeats", "2"])
+    output = capsys.readouterr()
+    rows = output.out.strip().splitlines()
+    assert len(rows) == 4
+    assert "refused" in rows[2]
+    assert "logistic" in output.err
+
+
+# -- the picture
+
+
+def test_the_forest_plot_is_drawn(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    script = ROOT / "examples" / "forest.py"
+    runpy.run_path(str(script))["main"](["--out", str(tmp_path)])
+    assert "95% low" in capsys.readouterr().out
+    assert 10_000 < (tmp_path / "forest.png").stat().st_size < 150_000
+    assert (ROOT / "docs" / "images" / "forest.png").stat().st_size < 150_000
+
+
+# -- export
+
+
+def test_arviz_gets_the_released_draws_and_nothing_else(fitted):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pytest.importorskip("arviz")
+        exported = fitted.release_.to_arviz()
+    assert set(exported.posterior.data_vars) == {"x0", "x1", "(intercept)"}
+    np.testing.assert_array_equal(exported.posterior["x1"].values[0], fitted.release_.parameters.flat()[:, 1])
+    groups = exported.groups if isinstance(exported.groups, tuple) else exported.groups()
+    assert {name.strip("/") for name in groups} - {""} == {"posterior"}
+
+
+def test_a_missing_arviz_says_how_to_get_it(fitted, monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(MissingExtra, match=r"Export to ArviZ needs an extra: pip install 'onedraw\[all\]'"):
+        fitted.release_.to_arviz()
+
+
+@pytest.mark.parametrize(("version", "grouped"), [("0.23.4", False), ("1.2.0", True)])
+def test_both_generations_of_arviz_are_called_as_they_expect(fitted, monkeypatch, version, grouped):
+    class Module:
+        __version__ = version
+
+        @staticmethod
+        def from_dict(content):
+            return content
+
+    monkeypatch.setitem(sys.modules, "arviz", Module)
+    content = fitted.release_.to_arviz()
+    posterior = content["posterior"] if grouped else content
+    assert list(posterior) == ["x0", "x1", "(intercept)"]
+    assert posterior["x0"].shape == (1, fitted.draws_choice_.draws)
