@@ -26,9 +26,10 @@ from onedraw.uncertainty.drift import drift_rate, gaussian_scale_drift
 from onedraw.uncertainty.intervals import FEWEST_DRAWS
 from onedraw.uncertainty.noise_ratio import gaussian_scale_ratio, noise_ratio
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import coverage  # not a package: it is a script that sits beside its page
+
+ROOT = Path(__file__).parent.parent
 
 BETAS = [1.05, 1.3, 1.5, 2.0, 2.5, 3.0]
 

@@ -327,7 +327,8 @@ def unquoted(name: str) -> Iterator[None]:
         message = str(error)
         if "inconsistent numbers of samples" in message:
             raise InvalidInput(
-                "Found input variables with inconsistent numbers of samples: X and y must have one row each per "
+                "Found input variables with inconsistent numbers of samples: X and y must have one row "
+                "each per "
                 "record."
             ) from None
         if "could not convert" in message:

@@ -117,7 +117,8 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
     def _public_classes(self, y: AnyArray) -> tuple[AnyArray, tuple[str, ...]]:
         if self.classes is None and self.neighbours == "add_remove":
             raise InvalidInput(
-                "Expected classes=[...] with neighbours='add_remove': classes read from the labels would tell "
+                "Expected classes=[...] with neighbours='add_remove': classes read from the labels would "
+                "tell "
                 "whether the only person of a class is there. List the public set of classes."
             )
         if self.classes is None:

@@ -49,7 +49,6 @@ from onedraw.release import Grid, Release, coefficient_step, scale_step
 from onedraw.samplers.base import Draws, Sampler
 from onedraw.types import Array
 
-
 EXACTNESS = {
     "searched": ("The draw is exact: the search behind the envelope's bound missed no higher point.",),
 }
@@ -93,7 +92,8 @@ class OnePosteriorSample:
             or bounds.parameter_range > slack * self.calibration.parameter_range
         ):
             raise CalibrationError(
-                "This calibration was made for another loss, and its guarantee does not hold for this one. Call "
+                "This calibration was made for another loss, and its guarantee does not hold for this one. "
+                "Call "
                 "calibrate(epsilon=...) again."
             )
 

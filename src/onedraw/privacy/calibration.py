@@ -262,8 +262,10 @@ def calibrate_loss(
     largest = max(abs(bounds.lower), abs(bounds.upper))
     if weight * largest * MOST_RECORDS * ROUNDING > LARGEST_ROUNDING_SHARE * reached:
         raise CalibrationError(
-            f"At beta={chosen:g} the loss is so flat that weight={weight:.3g} would amplify rounding errors beyond "
-            "what epsilon allows. Use beta='auto', a smaller noise_floor, or target_bounds that bring the response "
+            f"At beta={chosen:g} the loss is so flat that weight={weight:.3g} would amplify rounding errors "
+            "beyond "
+            "what epsilon allows. Use beta='auto', a smaller noise_floor, or target_bounds that bring the "
+            "response "
             "to order one.",
             requested=epsilon,
         )

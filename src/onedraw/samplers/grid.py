@@ -49,7 +49,8 @@ class GridSampler:
         points = self.points
         if points is None and dim > MAX_DEFAULT_DIM:
             raise InvalidInput(
-                f"engine='grid' is for at most {MAX_DEFAULT_DIM} parameters, got {dim}: with more, the grid would "
+                f"engine='grid' is for at most {MAX_DEFAULT_DIM} parameters, got {dim}: with more, the grid "
+                "would "
                 "be too coarse to be useful. Use engine='exact', or fewer features."
             )
         if points is None:

@@ -97,7 +97,8 @@ def choose_draws(
     positive(prior_scale=prior_scale)
     if num_records is None:
         return _one(
-            "The number of records is private here (add_remove neighbours, or several rows per person), and how "
+            "The number of records is private here (add_remove neighbours, or several rows per person), "
+            "and how "
             "many draws give intervals depends on it. With a public guess of it, set draws to "
             "onedraw.uncertainty.choose_draws(..., num_records=guess).draws."
         )
