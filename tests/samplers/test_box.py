@@ -178,7 +178,7 @@ def test_a_count_of_zero_is_most_probable_under_the_smallest_mean() -> None:
 def test_the_envelope_is_above_the_density_on_every_cell(name: str, reference: Any) -> None:
     case = reference.PROVABLE[name]
     posterior = case.posterior()
-    tree = box._Tree(posterior)
+    tree = box._Tree(posterior, np.random.default_rng(0))
     rng = np.random.default_rng(0)
     for _ in range(14):
         tree._refine()
@@ -203,7 +203,7 @@ def _reference_log_density(case: Any, natural: Any) -> Any:
 
 
 def test_cells_tile_the_public_box(reference: Any) -> None:
-    tree = box._Tree(reference.PROVABLE["linear"].posterior())
+    tree = box._Tree(reference.PROVABLE["linear"].posterior(), np.random.default_rng(0))
     for _ in range(12):
         tree._refine()
     points = np.random.default_rng(0).uniform(-1.0, 1.0, size=(500, 2)) * [18.0, 0.5 * math.log(1000.0)]
@@ -215,7 +215,7 @@ def test_cells_tile_the_public_box(reference: Any) -> None:
 
 @pytest.mark.parametrize("slope", [0.0, 3e-9, 1e-6, 0.3, -40.0, 3000.0])
 def test_proposals_follow_the_plane_and_its_mass(slope: float, reference: Any) -> None:
-    tree = box._Tree(reference.PROVABLE["no records"].posterior())
+    tree = box._Tree(reference.PROVABLE["no records"].posterior(), np.random.default_rng(0))
     tree.centre, tree.half = np.array([[0.2, 0.0]]), np.array([[1.5, 1.0]])
     tree.height, tree.slope = np.array([0.0]), np.array([[slope, 0.0]])
     points, bound = tree._propose(np.random.default_rng(1), 20_000)
