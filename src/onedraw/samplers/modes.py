@@ -53,7 +53,7 @@ def find_modes(posterior: Posterior, rng: np.random.Generator) -> list[Mode]:
         look = posterior.subsample(SUBSAMPLES[0], rng)
         points = np.stack([mode.location for mode in _explore(look, _climb_all(look, points), rng)])
     for size in SUBSAMPLES[1:] if posterior.dim <= MANY_PARAMETERS else SUBSAMPLES:
-        if posterior.num_records >= 2 * size:
+        if posterior.num_records >= 8 * size:  # a smaller step up is no cheaper than the whole
             # A subsample's heights are too noisy to drop a low mode by.
             points = np.stack([mode.location for mode in _climb_all(posterior.subsample(size, rng), points)])
     modes = sorted(_climb_all(posterior, points), key=lambda mode: -mode.log_density)
@@ -143,7 +143,7 @@ def recentre(posterior: Posterior, mode: Mode) -> Mode:
         if not gain < min(last_gain, posterior.dim + 4.0):
             return mode
         centre, precision, last_gain = centre + step, new_precision, gain
-        if gain < 0.02:
+        if gain < 0.1:
             break
     height = float(posterior.log_density(centre[None, :])[0])
     # The smoothed density knows nothing of a truncated prior's edge.
