@@ -40,7 +40,7 @@ def spent(ledger: onedraw.Ledger) -> float:
     return float(ledger.show("patients").spent)
 
 
-def test_a_fit_is_charged_and_its_release_holds_the_receipt(ledger, table) -> None:  # type: ignore[no-untyped-def]
+def test_a_fit_is_charged_and_its_release_holds_the_receipt(ledger, table) -> None:
     model = estimator(ledger).fit(*table)
     assert spent(ledger) == 0.25
     assert model.release_.receipt is not None
@@ -49,7 +49,7 @@ def test_a_fit_is_charged_and_its_release_holds_the_receipt(ledger, table) -> No
 
 
 @pytest.mark.parametrize("copied", [clone, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
-def test_copies_of_an_estimator_share_one_budget(ledger, table, copied) -> None:  # type: ignore[no-untyped-def]
+def test_copies_of_an_estimator_share_one_budget(ledger, table, copied) -> None:
     model = estimator(ledger)
     for _ in range(4):
         copied(model).fit(*table)
@@ -58,7 +58,7 @@ def test_copies_of_an_estimator_share_one_budget(ledger, table, copied) -> None:
     assert spent(ledger) == 1.0
 
 
-def test_cross_validation_and_grid_search_charge_every_fit(ledger, table) -> None:  # type: ignore[no-untyped-def]
+def test_cross_validation_and_grid_search_charge_every_fit(ledger, table) -> None:
     cross_val_score(estimator(ledger, 0.125), *table, cv=4, error_score="raise", n_jobs=2)
     assert spent(ledger) == 0.5
     search = GridSearchCV(
@@ -68,7 +68,7 @@ def test_cross_validation_and_grid_search_charge_every_fit(ledger, table) -> Non
     assert spent(ledger) == pytest.approx(1.0)
 
 
-def test_a_draw_that_fails_leaves_the_budget_spent(ledger, table, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_a_draw_that_fails_leaves_the_budget_spent(ledger, table, monkeypatch) -> None:
     def fail(*_: object) -> None:
         raise onedraw.SamplingError("no draw")
 
@@ -78,7 +78,7 @@ def test_a_draw_that_fails_leaves_the_budget_spent(ledger, table, monkeypatch) -
     assert spent(ledger) == 0.25
 
 
-def test_nothing_is_drawn_beyond_the_budget(ledger, table, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_nothing_is_drawn_beyond_the_budget(ledger, table, monkeypatch) -> None:
     monkeypatch.setattr(RejectionSampler, "sample", lambda *_: pytest.fail("drew before the charge"))
     model = estimator(ledger, 2.0)
     with pytest.raises(onedraw.BudgetExceeded):
@@ -86,7 +86,7 @@ def test_nothing_is_drawn_beyond_the_budget(ledger, table, monkeypatch) -> None:
     assert not hasattr(model, "release_")
 
 
-def test_ledger_and_dataset_come_together(ledger, table) -> None:  # type: ignore[no-untyped-def]
+def test_ledger_and_dataset_come_together(ledger, table) -> None:
     with pytest.raises(onedraw.InvalidInput, match="ledger and dataset together"):
         onedraw.LinearRegression(epsilon=1.0, ledger=ledger).fit(*table)
     with pytest.raises(onedraw.InvalidInput, match="ledger and dataset together"):
@@ -99,7 +99,7 @@ def test_ledger_and_dataset_come_together(ledger, table) -> None:  # type: ignor
     "options",
     [{"evidence": "proved", "max_features": 6}, {"engine": "grid", "max_features": 9}, {"random_state": "x"}],
 )
-def test_a_refusal_by_public_facts_costs_nothing(ledger, options) -> None:  # type: ignore[no-untyped-def]
+def test_a_refusal_by_public_facts_costs_nothing(ledger, options) -> None:
     rng = np.random.default_rng(0)
     width = options.pop("max_features", 1)
     X, y = rng.normal(size=(50, width)), rng.integers(0, 2, 50)
