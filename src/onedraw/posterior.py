@@ -39,8 +39,8 @@ from onedraw.losses.base import Loss
 from onedraw.priors import Prior
 from onedraw.types import Array
 
-BLOCK_CELLS = 1 << 14
-"""Rows times columns of a block: 128 KiB of doubles, so that elementwise passes stay in cache."""
+BLOCK_CELLS = 1 << 15
+"""Rows times columns of a block: 256 KiB of doubles, so that elementwise passes stay in cache."""
 PARALLEL_CELLS = 1 << 17
 SPANS = 8
 PLAIN = ((0.0, 1.0),)
@@ -162,16 +162,16 @@ class Posterior:
         thetas = theta[None, :]
         scale = self._scale(thetas)
         nodes = PLAIN if smoothing is None or q > 1 else SMOOTH
-        root = None if smoothing is None else np.linalg.cholesky(smoothing[:size, :size])
+        root = None if smoothing is None else np.asarray(np.linalg.cholesky(smoothing[:size, :size]), float)
 
         def block(rows: slice) -> tuple[Array, ...]:
-            y, eta, design = self.response[rows, None], self._predictor(rows, thetas), self.design(rows)
-            spread = 0.0 if root is None else np.sqrt(np.square(design @ root).sum(axis=1))[:, None]
+            y, eta = self.response[rows, None], self._predictor(rows, thetas)
+            spread = 0.0 if root is None else self._spread(rows, root)
             losses = [
                 self.loss.derivatives(y, eta + node * spread, self.beta, scale, order=2) for node, _ in nodes
             ]
             loss = losses[0] if len(losses) == 1 else _average(losses, [weight for _, weight in nodes])
-            return self._quadratic_pieces(rows, design, loss)
+            return self._quadratic_pieces(rows, loss)
 
         total, gradient, curvature, cross, d2_scale = self.sum_over_blocks(block, 1, work=size)
         order = self._design_order()
@@ -217,27 +217,49 @@ class Posterior:
         parts = list(_workers().map(span, edges[:-1], edges[1:]))
         return tuple(sum(pieces[1:], start=pieces[0]) for pieces in zip(*parts, strict=True))
 
-    def _quadratic_pieces(self, rows: slice, design: Array, loss: Derivatives) -> tuple[Array, ...]:
+    def _quadratic_pieces(self, rows: slice, loss: Derivatives) -> tuple[Array, ...]:
         """Sums over a block: loss, gradient, location curvature, scale cross terms, scale curvature."""
-        q, size = self.num_predictors, design.shape[1]
+        q, x = self.num_predictors, self.features[rows]
+        size = x.shape[1] + int(self.fit_intercept)
         assert loss.d2_eta is not None
         d2_eta = loss.d2_eta.reshape(q, q, -1)
         curvature = np.empty((q, size, q, size))
         for j in range(q):
             for k in range(j, q):
-                curvature[j, :, k, :] = (design * d2_eta[j, k][:, None]).T @ design
+                curvature[j, :, k, :] = self._weighted_gram(x, d2_eta[j, k])
                 curvature[k, :, j, :] = curvature[j, :, k, :].T
         cross, d2_scale = np.zeros((1, size)), np.zeros(1)
         if loss.d_eta_scale is not None and loss.d2_scale is not None:
-            cross = loss.d_eta_scale.reshape(1, -1) @ design
+            cross[0, : x.shape[1]] = loss.d_eta_scale.reshape(-1) @ x
+            if self.fit_intercept:
+                cross[0, -1] = loss.d_eta_scale.sum()
             d2_scale = loss.d2_scale.sum(axis=0)
         return loss.value.sum(axis=0), self._gradient(rows, loss, 1), curvature, cross, d2_scale
+
+    def _weighted_gram(self, x: Array, weights: Array) -> Array:
+        """Z' diag(weights) Z for Z = (x, 1), or x alone without an intercept; Z itself is never formed."""
+        d = x.shape[1]
+        gram = np.empty((d + int(self.fit_intercept),) * 2)
+        gram[:d, :d] = (x * weights[:, None]).T @ x
+        if self.fit_intercept:
+            gram[d, :d] = gram[:d, d] = weights @ x
+            gram[d, d] = weights.sum()
+        return gram
+
+    def _spread(self, rows: slice, root: Array) -> Array:
+        """Standard deviation (rows, 1) of each linear predictor where the parameters vary with root root'."""
+        white = self.features[rows] @ root[: self.features.shape[1]]
+        if self.fit_intercept:
+            white += root[-1]
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", white, white))[:, None])
 
     def _predictor(self, rows: slice, thetas: Array) -> Array:
         """The linear predictor: (rows, m), or (q, rows, m) for families with several predictors."""
         x, q, d = self.features[rows], self.num_predictors, self.features.shape[1]
         if q == 1:
-            eta = x @ thetas[:, :d].T
+            # One column of memory per parameter vector: elementwise loops then run along the rows, however
+            # few parameter vectors there are.
+            eta = (thetas[:, :d] @ x.T).T
             if self.fit_intercept:
                 eta += thetas[:, d]
             return eta

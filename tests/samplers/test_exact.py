@@ -39,8 +39,7 @@ def test_draws_follow_the_posterior(case: Any, reference: Any) -> None:
     assert draws.values.shape == (DRAWS, case.posterior().dim)
     p_values = reference.Oracle(case).p_values(case.natural(draws.values))
     assert min(p_values.values()) > ALPHA / 7 / len(reference.CASES), (p_values, draws.diagnostics)
-    # Cost, not correctness: a restart on a rare high ratio may leave the bound far above the rest.
-    assert draws.diagnostics["acceptance"] > 0.002
+    assert draws.diagnostics["acceptance"] > 0.01  # cost, not correctness
 
 
 SINGLE = ["two groups", "two groups, heavy", "three groups", "outliers in x, linear", "scale on its floor"]

@@ -7,6 +7,8 @@ With the margin m = eta for y = 1 and -eta for y = 0, and p = f(y) = 1/(1 + exp(
     d loss / dm   = -(q^2 p^b + p q^(b+1)),
     d2 loss / dm2 = p q [ 2 q p^b - b q^2 p^(b-1) - q^beta + beta p q^b ].
 
+At beta = 2 the loss is q^2 and at beta = 3 it is q^2 / 2, by p + q = 1: the same model at another weight.
+
 >>> import numpy as np
 >>> family = Bernoulli()
 >>> loss = family.beta_loss(np.array([1.0]), np.log(np.array([0.3 / 0.7])), 2.0)
@@ -23,9 +25,13 @@ import numpy as np
 from scipy import special
 
 from onedraw.errors import InvalidInput
-from onedraw.families._power import power
 from onedraw.families.base import SMALL_B, Derivatives, MassFunction
 from onedraw.types import Array
+
+SQUARES = {2.0: 1.0, 3.0: 0.5}
+"""The betas at which the loss is a multiple of q^2, and the multiple."""
+LARGEST_MARGIN = 709.0
+"""exp(709) is finite, and at b >= SMALL_B the loss there is its limit to the last digit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,15 +59,20 @@ class Bernoulli(MassFunction):
             p_gain, q_gain = np.expm1(b * log_p), np.expm1(b * log_q)
             mixed = np.exp(log_p) * p_gain + np.exp(log_q) * q_gain
             return mixed / beta - p_gain / b  # type: ignore[no-any-return]
-        p, q = _probabilities(y, eta)
-        return _loss_in_place(p, q, power(p, b), power(q, b), beta)
+        if beta in SQUARES:
+            q = _other_probability(y, eta)
+            q *= q
+            return q if beta == 2.0 else np.multiply(q, SQUARES[beta], out=q)
+        p, q, p_power, q_power = _probabilities_and_powers(y, eta, b)
+        return _loss_in_place(p, q, p_power, q_power, beta)
 
     def beta_loss_derivatives(
         self, y: Array, eta: Array, beta: float, scale: Array | None = None, *, order: int = 2
     ) -> Derivatives:
+        if beta in SQUARES:
+            return _square_derivatives(y, eta, SQUARES[beta], order)
         b = beta - 1.0
-        p, q = _probabilities(y, eta)
-        p_power, q_power = power(p, b), power(q, b)
+        p, q, p_power, q_power = _probabilities_and_powers(y, eta, b)
         second = None
         if order >= 2:
             # p q [2 q p^b - q^beta + beta p q^b] - b q^3 p^b, with the powers of q factored out.
@@ -81,14 +92,47 @@ class Bernoulli(MassFunction):
             raise InvalidInput("Expected a response of zeros and ones; encode the two classes as 0 and 1.")
 
 
-def _probabilities(y: Array, eta: Array) -> tuple[Array, Array]:
-    """p = f(y) and q = 1 - p, with few passes and no logarithm: this runs rows x proposals times per draw."""
-    p = np.asarray((1.0 - 2.0 * y) * eta)
+def _other_probability(y: Array, eta: Array) -> Array:
+    """q = 1 - f(y), in one array and few passes: this runs rows x proposals times per draw."""
+    q = np.asarray((1.0 - 2.0 * y) * eta)
     with np.errstate(over="ignore"):  # exp(-margin) = inf means p = 0
-        np.exp(p, out=p)
-    p += 1.0
-    np.reciprocal(p, out=p)
-    return p, np.subtract(1.0, p)
+        np.exp(q, out=q)
+    q += 1.0
+    np.reciprocal(q, out=q)
+    return np.subtract(1.0, q, out=q)
+
+
+def _square_derivatives(y: Array, eta: Array, factor: float, order: int) -> Derivatives:
+    """Of factor * q^2: with dp/dm = p q = -dq/dm, the first is -2 p q^2 and the second 2 p q^2 (2 p - q)."""
+    q = _other_probability(y, eta)
+    p = 1.0 - q
+    value = q * q
+    value *= factor
+    first = 2.0 * value
+    first *= p
+    second = None
+    if order >= 2:
+        p *= 2.0
+        p -= q
+        second = np.multiply(p, first, out=p)
+    first *= 1.0 - 2.0 * y  # minus the margin's sign: the loss falls with the margin
+    return Derivatives(value=value, d_eta=first, d2_eta=second)
+
+
+def _probabilities_and_powers(y: Array, eta: Array, b: float) -> tuple[Array, Array, Array, Array]:
+    """p = f(y), q = 1 - p, and their b-th powers: exponentials and logarithms cost less than powers."""
+    minus_margin = np.asarray((1.0 - 2.0 * y) * eta)
+    np.minimum(minus_margin, LARGEST_MARGIN, out=minus_margin)
+    total = np.exp(minus_margin)
+    total += 1.0
+    log_total = np.log(total)  # -log p; and log q = -margin - log_total
+    minus_margin -= log_total
+    minus_margin *= b
+    q_power = np.exp(minus_margin, out=minus_margin)
+    log_total *= -b
+    p_power = np.exp(log_total, out=log_total)
+    p = np.reciprocal(total, out=total)
+    return p, 1.0 - p, p_power, q_power
 
 
 def _loss_in_place(p: Array, q: Array, p_power: Array, q_power: Array, beta: float) -> Array:

@@ -46,7 +46,7 @@ PRIOR_SHARE = 0.05
 INFLATION = (
     1.02  # of the envelope's covariance: a little wider than the posterior costs less than a little narrower
 )
-PILOT = 32
+PILOT = 16
 HARD_PILOT = 512
 ADAPTABLE_DIM = 12  # above this, a weighted covariance from a pilot is worse than the Hessian
 GOOD_ACCEPTANCE = 0.08

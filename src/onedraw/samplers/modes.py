@@ -25,6 +25,7 @@ MAX_MODES = 12
 MAX_VAIN = 2
 MANY_PARAMETERS = 20  # beyond this, second starts cost more than the modes they might find
 STEP_LENGTHS = np.array([1.0, 0.5, 0.2, 0.05, 0.005, 5e-5])
+NEARLY_THERE = 0.3  # below this gain one more step ends the ascent, and the curvature at hand will do
 NEGLIGIBLE_NATS = 20.0
 RECENTRING_STEPS = 4
 MAX_STEPS = 60
@@ -60,7 +61,7 @@ def find_modes(posterior: Posterior, rng: np.random.Generator) -> list[Mode]:
     modes = [mode for mode in modes if mode.log_density > modes[0].log_density - NEGLIGIBLE_NATS]
     # How far the mean is from the mode, squared and in posterior standard deviations, is of this order.
     skewness = posterior.dim**3 / max(1.0, posterior.weight * posterior.num_records)
-    if skewness > 0.02:
+    if skewness > 0.05:
         modes = [recentre(posterior, mode) for mode in modes]
     return modes
 
@@ -96,7 +97,7 @@ def _explore(posterior: Posterior, modes: list[Mode], rng: np.random.Generator) 
 
 
 def climb(posterior: Posterior, start: Array, known: list[Mode]) -> Mode | None:
-    """Damped Newton ascent with a batched line search: all step lengths cost one pass over the data.
+    """Newton ascent; where a whole step does not climb, shorter ones are tried in one pass over the data.
 
     None if the ascent runs into a mode that is ``known``.
     """
@@ -108,12 +109,21 @@ def climb(posterior: Posterior, start: Array, known: list[Mode]) -> Mode | None:
         gain = float(gradient @ step)
         if gain < 1e-2 or any(distance(theta, mode) < 0.1 for mode in known):
             break  # half the gain is the height still missing, in nats
-        candidates = theta + (STEP_LENGTHS[:, None] if gain > 0.5 else 1.0) * step
-        values = posterior.log_density(candidates.reshape(-1, posterior.dim))
+        if gain < NEARLY_THERE:
+            last = float(posterior.log_density((theta + step)[None, :])[0])
+            if last > value:
+                theta, value = theta + step, last
+            break
+        there = posterior.local_quadratic(theta + step)
+        if there[0] > value + 0.25 * gain:  # half the gain if the density is as quadratic as it looks
+            theta, (value, gradient, hessian) = theta + step, there
+            continue
+        candidates = theta + STEP_LENGTHS[:, None] * step
+        values = posterior.log_density(candidates)
         best = int(np.argmax(values))
         if not values[best] > value:
             break
-        theta = candidates.reshape(-1, posterior.dim)[best]
+        theta = candidates[best]
         value, gradient, hessian = posterior.local_quadratic(theta)
     if any(distance(theta, mode) < 0.1 for mode in known):
         return None
