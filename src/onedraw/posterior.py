@@ -43,8 +43,6 @@ BLOCK_CELLS = 1 << 15
 """Rows times columns of a block: 256 KiB of doubles, so that elementwise passes stay in cache."""
 PARALLEL_CELLS = 1 << 17
 SPANS = 8
-PLAIN = ((0.0, 1.0),)
-SMOOTH = ((-math.sqrt(3.0), 1 / 6), (0.0, 2 / 3), (math.sqrt(3.0), 1 / 6))
 
 
 @functools.cache
@@ -153,28 +151,24 @@ class Posterior:
         """Log density, gradient (p,) and minus the Hessian (p, p) at one point.
 
         With ``smoothing``, a covariance (p, p) of the parameters, the loss and its derivatives are averaged
-        over the normal law that it gives each linear predictor (three Gauss-Hermite nodes): the stationary
-        point of these averages is the centre of the best Gaussian approximation, where the plain one is the
-        mode.
+        over the normal law that it gives each record's linear predictors: the stationary point of these
+        averages is the centre of the best Gaussian approximation, where the plain one is the mode.
         """
         p, q = self.dim, self.num_predictors
         size = self.features.shape[1] + int(self.fit_intercept)
         thetas = theta[None, :]
         scale = self._scale(thetas)
-        nodes = PLAIN if smoothing is None or q > 1 else SMOOTH
-        root = None if smoothing is None else np.asarray(np.linalg.cholesky(smoothing[:size, :size]), float)
+        order = self._design_order()
+        root = None if smoothing is None else self._stacked_root(smoothing, order)
 
         def block(rows: slice) -> tuple[Array, ...]:
             y, eta = self.response[rows, None], self._predictor(rows, thetas)
-            spread = 0.0 if root is None else self._spread(rows, root)
-            losses = [
-                self.loss.derivatives(y, eta + node * spread, self.beta, scale, order=2) for node, _ in nodes
-            ]
+            nodes = [(0.0, 1.0)] if root is None else self._nodes(rows, root)
+            losses = [self.loss.derivatives(y, eta + shift, self.beta, scale, order=2) for shift, _ in nodes]
             loss = losses[0] if len(losses) == 1 else _average(losses, [weight for _, weight in nodes])
             return self._quadratic_pieces(rows, loss)
 
         total, gradient, curvature, cross, d2_scale = self.sum_over_blocks(block, 1, work=size)
-        order = self._design_order()
         hessian = np.zeros((p, p))
         hessian[: q * size, : q * size] = curvature.reshape(q * size, q * size)[np.ix_(order, order)]
         if self.has_scale:
@@ -246,12 +240,30 @@ class Posterior:
             gram[d, d] = weights.sum()
         return gram
 
-    def _spread(self, rows: slice, root: Array) -> Array:
-        """Standard deviation (rows, 1) of each linear predictor where the parameters vary with root root'."""
-        white = self.features[rows] @ root[: self.features.shape[1]]
-        if self.fit_intercept:
-            white += root[-1]
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", white, white))[:, None])
+    def _stacked_root(self, covariance: Array, order: NDArray[np.intp]) -> Array:
+        """A root (q, size, q size) of the location parameters' covariance, predictor by predictor."""
+        stacked = np.empty((len(order), len(order)))
+        stacked[np.ix_(order, order)] = covariance[: len(order), : len(order)]
+        root = np.asarray(np.linalg.cholesky(stacked), dtype=float)
+        return root.reshape(self.num_predictors, -1, len(order))
+
+    def _nodes(self, rows: slice, root: Array) -> list[tuple[Any, float]]:
+        """Shifts of the linear predictors, and weights, that average over the normal law of ``root``.
+
+        Three Gauss-Hermite nodes for one predictor. For several, the 2 q points sqrt(q) from the centre
+        along the axes of each record's covariance, exact for cubic functions.
+        """
+        x, q = self.features[rows], self.num_predictors
+        white = [x @ part[: x.shape[1]] + (part[-1] if self.fit_intercept else 0.0) for part in root]
+        if q == 1:
+            spread = np.sqrt(3.0 * np.einsum("ij,ij->i", white[0], white[0]))[:, None]
+            return [(-spread, 1 / 6), (0.0, 2 / 3), (spread, 1 / 6)]
+        stacked = np.stack(white, axis=1)
+        covariance = stacked @ stacked.swapaxes(1, 2)
+        covariance[:, range(q), range(q)] *= 1.0 + 1e-9
+        axes = math.sqrt(q) * np.linalg.cholesky(covariance + 1e-300 * np.eye(q))
+        shifts = [np.ascontiguousarray(axes[:, :, k].T)[:, :, None] for k in range(q)]
+        return [(sign * shift, 0.5 / q) for shift in shifts for sign in (1.0, -1.0)]
 
     def _predictor(self, rows: slice, thetas: Array) -> Array:
         """The linear predictor: (rows, m), or (q, rows, m) for families with several predictors."""

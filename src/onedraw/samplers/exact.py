@@ -39,7 +39,7 @@ from onedraw.errors import AcceptanceTooLow
 from onedraw.posterior import Posterior
 from onedraw.samplers.base import Draws, Evidence
 from onedraw.samplers.envelope import Component, Mixture, PriorComponent, StudentT
-from onedraw.samplers.modes import MAX_MODES, Mode, climb, distance, find_modes
+from onedraw.samplers.modes import MAX_MODES, Mode, climb, distance, find_modes, positive_definite
 from onedraw.types import Array
 
 PRIOR_SHARE = 0.05
@@ -49,7 +49,8 @@ INFLATION = (
 PILOT = 16
 HARD_PILOT = 512
 ADAPTABLE_DIM = 12  # above this, a weighted covariance from a pilot is worse than the Hessian
-GOOD_ACCEPTANCE = 0.08
+GOOD_ACCEPTANCE, POOR_ACCEPTANCE = 0.08, 0.005
+MAX_FLANKS, FLANK_SHARE = 12, 0.1
 ADAPTATION_ROUNDS = 12
 CLIMB_STEPS = 20
 MAX_RESTARTS = 60
@@ -163,14 +164,51 @@ def _build_envelope(
         thetas, ratio = _pilot(posterior, mixture, rng, PILOT)
         bound, peak = _climb_ratio(posterior, mixture, modes, thetas, ratio, extra)
         acceptance = _acceptance(ratio, bound)
-        if acceptance > GOOD_ACCEPTANCE or posterior.dim > ADAPTABLE_DIM:
+        if acceptance > (GOOD_ACCEPTANCE if posterior.dim <= ADAPTABLE_DIM else POOR_ACCEPTANCE):
             return mixture, bound, acceptance
         if len(modes) >= MAX_MODES or not _gain_mode(posterior, modes, peak):
             break
-    mixture = _adapt(posterior, mixture, rng)
+    fit = _add_flanks(posterior, modes, mixture, peak, rng, extra)
+    if posterior.dim > ADAPTABLE_DIM or fit[2] > GOOD_ACCEPTANCE:
+        return fit
+    mixture = _adapt(posterior, fit[0], rng)
     thetas, ratio = _pilot(posterior, mixture, rng, HARD_PILOT)
     bound, _ = _climb_ratio(posterior, mixture, modes, thetas, ratio, extra)
-    return mixture, bound, _acceptance(ratio, bound)
+    acceptance = _acceptance(ratio, bound)
+    return (mixture, bound, acceptance) if acceptance > fit[2] else fit
+
+
+def _add_flanks(
+    posterior: Posterior,
+    modes: list[Mode],
+    mixture: Mixture,
+    peak: Array,
+    rng: np.random.Generator,
+    extra: Array,
+) -> tuple[Mixture, float, float]:
+    """Components where the ratio peaks, one after another: the envelope, its bound, a rough acceptance.
+
+    The loss is bounded, so far from the mode the posterior falls no faster than the prior: with few records
+    or many parameters a broad flank, many standard deviations out, towers over t laws fitted at the mode.
+    """
+    base, best, points = mixture, (mixture, math.inf, 0.0), extra
+    flanks: list[Component] = []
+    for _ in range(MAX_FLANKS):
+        _, _, hessian = posterior.local_quadratic(peak)
+        precision = positive_definite(hessian, posterior) + np.eye(posterior.dim) / posterior.prior.scale**2
+        df = 5.0 + 0.2 * posterior.dim
+        flanks.append(StudentT(location=peak, precision=precision / 1.3, df=df))
+        points = np.concatenate([points, peak[None, :]])
+        weights = np.concatenate([base.weights, np.full(len(flanks), FLANK_SHARE)])
+        mixture = Mixture(components=[*base.components, *flanks], weights=weights / weights.sum())
+        thetas, ratio = _pilot(posterior, mixture, rng, 4 * PILOT)
+        bound, peak = _climb_ratio(posterior, mixture, modes, thetas, ratio, points)
+        acceptance = _acceptance(ratio, bound)
+        if acceptance > best[2]:
+            best = (mixture, bound, acceptance)
+        if acceptance > GOOD_ACCEPTANCE:
+            break
+    return best
 
 
 def _gain_mode(posterior: Posterior, modes: list[Mode], start: Array) -> bool:
@@ -312,9 +350,9 @@ def _refit(
         stacked = np.stack(terms)
         shares = np.exp(stacked - np.logaddexp.reduce(stacked, axis=0)) + 1e-6
         shares /= shares.sum(axis=0)
-    laplace = list(start.components[:-1])
-    mixture_weights = np.array([0.65 * m for m in masses] + [0.2 / len(laplace)] * len(laplace) + [0.15])
+    kept = [c for c in start.components if not isinstance(c, PriorComponent)]
+    mixture_weights = np.array([0.65 * m for m in masses] + [0.2 / len(kept)] * len(kept) + [0.15])
     return Mixture(
-        components=[*components, *laplace, PriorComponent(prior=posterior.prior, dim=dim)],
+        components=[*components, *kept, PriorComponent(prior=posterior.prior, dim=dim)],
         weights=mixture_weights / mixture_weights.sum(),
     )
