@@ -182,6 +182,21 @@ def test_a_smoothed_quadratic_averages_over_the_predictor(family: Family) -> Non
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-7)
 
 
+@with_and_without_intercept
+@pytest.mark.parametrize("family", [Bernoulli(), Categorical(num_classes=3)], ids=lambda f: f.name)
+def test_smoothing_gives_the_average_gradient_over_a_normal_law(family: Family, fit_intercept: bool) -> None:
+    posterior = _make(family, fit_intercept=fit_intercept)
+    theta = _thetas(posterior, m=1)[0]
+    mixing = np.random.default_rng(5).normal(size=(posterior.dim, posterior.dim))
+    covariance = 0.02 * mixing @ mixing.T / posterior.dim + 0.01 * np.eye(posterior.dim)
+    plain, smooth = posterior.local_quadratic(theta)[1], posterior.local_quadratic(theta, covariance)[1]
+    steps = np.random.default_rng(6).multivariate_normal(np.zeros(posterior.dim), covariance, size=20_000)
+    # Pairs of opposite steps cancel the linear part, so the mean is exact to about 1% of the change.
+    ahead, behind = (posterior.log_density_and_gradient(theta + s * steps)[1].mean(axis=0) for s in (1, -1))
+    change = 0.5 * (ahead + behind) - plain
+    np.testing.assert_allclose(smooth - plain, change, atol=0.08 * np.abs(change).max())
+
+
 # -- batches, blocks and threads
 
 

@@ -6,7 +6,9 @@ Guarantee:
     piecewise envelope does too, and an accepted proposal is an exact draw, with no assumption about the
     sampler (evidence ``proved``). The prior is truncated to the public box. Cells are halved for as long as
     proposals are rejected and the bounds tighten to the density as cells shrink, so the acceptance only
-    rises; where that would take too many cells the sampler refuses, and never returns an approximate draw.
+    rises, until there are as many as memory allows. Then proposing goes on until enough are accepted, which
+    happens with probability one for every data set: it may take long, but no data set is refused, since a
+    refusal would tell something about it.
 
 On a cell with centre c and half-widths h, the log posterior is bounded by the smaller (in mass) of
 
@@ -35,7 +37,7 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from onedraw.errors import AcceptanceTooLow, InvalidInput, SamplingError
+from onedraw.errors import InvalidInput, SamplingError
 from onedraw.families import LocationScale
 from onedraw.losses import BetaDivergence
 from onedraw.posterior import Posterior
@@ -49,7 +51,6 @@ MAX_CELLS = 500_000
 MAX_WORK = 4e9  # records times cells
 BATCH = 64
 GOOD_ACCEPTANCE = 0.02
-MOST_PROPOSALS = 1_000_000
 INTEGRAL_ERROR = 1e-9  # of tabulated power integrals, per record
 ROUNDING = 64.0 * float(np.finfo(float).eps)  # of a short sum of products, relative to the sum of their sizes
 
@@ -137,12 +138,6 @@ class _Tree:
         kept = proposals = 0
         size = 4
         while kept < num_draws:
-            if proposals > MOST_PROPOSALS:
-                raise AcceptanceTooLow(
-                    f"The proved envelope of {self.dim} parameters could not be made tight enough, so "
-                    "nothing was released. Use evidence='searched', fewer features, or public feature_bounds "
-                    "that bring the features to similar ranges."
-                )
             points, bound = self._propose(rng, size)
             natural = self.origin + points @ self.axes.T
             log_ratio = self._log_density(natural) - bound
