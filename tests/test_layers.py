@@ -27,6 +27,7 @@ LAYERS = [
     ["mechanisms"],
     ["estimators"],
     ["unsafe"],
+    ["planning"],
     ["nn"],
     ["audit"],
     ["datasets"],

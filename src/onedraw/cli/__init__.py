@@ -6,6 +6,7 @@ from onedraw.cli.calibrate import calibrate_command
 from onedraw.cli.explain import explain_command
 from onedraw.cli.fit import fit_command
 from onedraw.cli.ledger import ledger_commands
+from onedraw.cli.plan import plan_command
 from onedraw.cli.predict import predict_command
 from onedraw.cli.show import show_command
 
@@ -14,6 +15,7 @@ for _command in (
     explain_command,
     fit_command,
     ledger_commands,
+    plan_command,
     predict_command,
     show_command,
 ):

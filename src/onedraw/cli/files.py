@@ -25,8 +25,8 @@ from onedraw.errors import InvalidInput
 @contextlib.contextmanager
 def output_file(
     path: str, *, force: bool = False, inputs: tuple[str | None, ...] = ()
-) -> Iterator[Callable[[str], None]]:
-    """A function that takes the file's text. Entering checks that it can be written; leaving writes it.
+) -> Iterator[Callable[[str | bytes], None]]:
+    """A function that takes the file's content. Entering checks that it can be written; leaving writes it.
 
     ``inputs`` are files that it may not replace, whatever ``force`` says.
     """
@@ -45,19 +45,19 @@ def output_file(
             f"Cannot write to the folder of {path!r} ({error.strerror}). Choose another, or create it."
         ) from None
     os.close(handle)
-    text: list[str] = []
+    parts: list[str | bytes] = []
     try:
-        yield text.append
-        _write(partial, target, "".join(text))
+        yield parts.append
+        _write(partial, target, b"".join(p.encode() if isinstance(p, str) else p for p in parts))
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(partial)
 
 
-def _write(partial: str, target: Path, text: str) -> None:
+def _write(partial: str, target: Path, content: bytes) -> None:
     try:
-        with open(partial, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with open(partial, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(partial, 0o666 & ~_umask())  # temporary files are the owner's only; this one is to be shared

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``onedraw plan``: what accuracy to expect at each epsilon, before any budget is spent; reads no data."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any
+
+import click
+
+from onedraw.cli.app import common
+from onedraw.cli.files import output_file
+from onedraw.cli.output import aligned, say, say_json
+from onedraw.planning import MODELS, REFINEMENTS, Plan, plan
+from onedraw.reports.canvas import as_bytes, picture_format
+from onedraw.reports.plan import draw_plan
+
+
+def _epsilons(context: click.Context, parameter: click.Parameter, value: str) -> tuple[float, ...]:
+    """Numbers between commas."""
+    try:
+        return tuple(float(part) for part in value.split(","))
+    except ValueError:
+        message = f"{value!r} is not a list of numbers between commas, such as 0.5,1,2."
+        raise click.BadParameter(message, context, parameter) from None
+
+
+@click.command("plan", short_help="Expected accuracy at each epsilon, without data.")
+@click.option("--model", type=click.Choice(MODELS), required=True)
+@click.option("--rows", type=int, required=True, help="How many rows the table will have, about.")
+@click.option("--features", type=int, required=True, help="How many features the model will have.")
+@click.option("--epsilons", default="0.2,0.5,1,2,5", show_default=True, callback=_epsilons)
+@click.option("--delta", type=float, default=0.0, show_default=True)
+@click.option("--classes", type=int, help="Number of classes (multinomial; 3 by default).")
+@click.option(
+    "--effect-size",
+    type=float,
+    help="Size of every coefficient, features on [-1, 1]; default: prior.",
+)
+@click.option("--noise", type=float, default=0.5, show_default=True, help="Residual scale (linear).")
+@click.option("--wanted-error", type=float, help="Find the smallest epsilon with this coefficient error.")
+@click.option("--repeats", type=int, default=20, show_default=True, help="Simulated tables.")
+@click.option("--seed", type=int, help="Repeat the same simulation.")
+@click.option("--picture", type=click.Path(), help="Write a picture (.png, .svg or .pdf).")
+@click.option("--force", is_flag=True, help="Overwrite the picture.")
+@common
+def plan_command(
+    epsilons: tuple[float, ...], picture: str | None, force: bool, as_json: bool, **options: Any
+) -> None:
+    """Simulate tables of the planned size, and compare private with non-private estimates on them."""
+    steps = len(set(epsilons)) * options["repeats"]
+    if options["wanted_error"] is not None:
+        steps += REFINEMENTS * options["repeats"]
+    if picture is None:
+        found = _with_progress(steps, epsilons=epsilons, **options)
+    else:
+        form = picture_format(picture)
+        with output_file(picture, force=force) as write:
+            found = _with_progress(steps, epsilons=epsilons, **options)
+            write(as_bytes(draw_plan(found), form))
+    if as_json:
+        say_json({**dataclasses.asdict(found), "advice": found.advice})
+        return
+    say(
+        f"Simulated: {found.model}, {found.num_rows:,} rows, {found.num_features} features on [-1, 1], "
+        f"{found.repeats} tables. No data were read."
+    )
+    say()
+    header = ("epsilon", "private error", "non-private error", "ratio", "learning nothing")
+    rows = [
+        (f"{r.epsilon:g}", f"{r.private:.3g}", f"{r.non_private:.3g}", f"{r.ratio:.1f}", f"{r.prior:.3g}")
+        for r in found.rows
+    ]
+    say(aligned(rows, header=header))
+    say()
+    say(found.advice, style="bold")
+    if picture is not None:
+        say(f"Picture: {picture}")
+
+
+def _with_progress(steps: int, *, model: str, **options: Any) -> Plan:
+    """The plan, with a bar on stderr if somebody can see it."""
+    if not sys.stderr.isatty():
+        return plan(model, **options)
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Simulating", total=steps)
+        return plan(model, progress=lambda: bar.advance(task), **options)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans against closed forms and against what releases on simulated tables really do."""
+
+import numpy as np
+import pytest
+
+import onedraw
+from onedraw.errors import InvalidInput
+from onedraw.planning import MODELS, plan
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_errors_fall_with_epsilon_towards_the_non_private_one(model):
+    rows = plan(
+        model, rows=800, features=2, epsilons=(20.0, 0.3, 2.0), repeats=3, effect_size=1.0, seed=1
+    ).rows
+    assert [row.epsilon for row in rows] == [0.3, 2.0, 20.0]
+    errors = [row.private for row in rows]
+    assert errors[0] > errors[1] > errors[2] > rows[0].non_private
+    assert errors[0] < rows[0].prior
+
+
+def test_the_non_private_error_is_that_of_least_squares():
+    # Var(slope) = s^2/(n/3) for features uniform on [-1, 1], Var(intercept) = s^2/n.
+    row = plan("linear", rows=2000, features=3, epsilons=(1.0,), repeats=60, noise=0.7, seed=2).rows[0]
+    expected = np.sqrt((3 * 3 * 0.49 + 0.49) / 2000 / 4)
+    # 60 tables of 4 parameters: the root mean square has a relative standard error of 1/sqrt(480) = 4.6%.
+    assert row.non_private == pytest.approx(expected, rel=4.5 * 0.046)
+
+
+def test_the_private_error_is_that_of_releases():
+    planned = plan("logistic", rows=600, features=2, epsilons=(1.0,), effect_size=1.5, repeats=40, seed=3)
+    squares = []
+    for seed in range(150):
+        rng = np.random.default_rng(1000 + seed)
+        x, truth = rng.uniform(-1, 1, (600, 2)), 1.5 * rng.choice([-1.0, 1.0], 2)
+        y = rng.random(600) < 1 / (1 + np.exp(-x @ truth))
+        model = onedraw.LogisticRegression(epsilon=1.0, classes=[False, True], random_state=seed).fit(x, y)
+        squares.append(np.mean(np.append(model.coef_[0] - truth, model.intercept_) ** 2))
+    release, error = np.mean(squares), np.std(squares) / np.sqrt(len(squares))
+    assert abs(planned.rows[0].private ** 2 - release) < 4.5 * error  # false alarm below 1e-5
+
+
+def test_the_smallest_epsilon_reaches_the_wanted_error_and_a_smaller_one_does_not():
+    options = {"rows": 800, "features": 2, "repeats": 4, "effect_size": 1.0, "seed": 4}
+    found = plan("logistic", epsilons=(0.1, 10.0), wanted_error=0.5, **options)
+    assert 0.1 < found.smallest_epsilon < 10.0
+    assert f"about {found.smallest_epsilon:.2g}" in found.advice
+    at, below = plan(
+        "logistic", epsilons=(found.smallest_epsilon, 0.5 * found.smallest_epsilon), **options
+    ).rows[::-1]
+    assert at.private <= 0.5 < below.private
+
+
+def test_a_wanted_error_out_of_reach_or_reached_at_once_is_said_so():
+    options = {
+        "rows": 300,
+        "features": 1,
+        "epsilons": (0.5, 2.0),
+        "repeats": 2,
+        "effect_size": 1.0,
+        "seed": 5,
+    }
+    hopeless = plan("logistic", wanted_error=1e-3, **options)
+    assert hopeless.smallest_epsilon is None
+    assert "No epsilon up to 2 reaches" in hopeless.advice
+    easy = plan("logistic", wanted_error=3.0, **options)
+    assert easy.advice == "An error of 3 is reached at epsilon 0.5 already."
+
+
+def test_a_seed_repeats_the_plan_and_progress_is_reported():
+    steps = []
+    options = {"rows": 100, "features": 1, "epsilons": (1.0, 2.0), "repeats": 3, "seed": 6}
+    first = plan("poisson", progress=lambda: steps.append(1), **options)
+    assert first == plan("poisson", **options)
+    assert len(steps) == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "forest"}, "model"),
+        ({"rows": 0}, "rows"),
+        ({"features": 1.5}, "features"),
+        ({"epsilons": ()}, "at least one epsilon"),
+        ({"epsilons": (1.0, -1.0)}, "epsilon"),
+        ({"classes": 3}, "multinomial"),
+        ({"effect_size": 0.0}, "effect_size"),
+        ({"wanted_error": -1.0}, "wanted_error"),
+        ({"repeats": 0}, "repeats"),
+    ],
+)
+def test_impossible_plans_are_refused(options, message):
+    given = {"model": "logistic", "rows": 50, "features": 1, "epsilons": (1.0,), "repeats": 1, **options}
+    with pytest.raises(InvalidInput, match=message):
+        plan(given.pop("model"), **given)
