@@ -55,7 +55,7 @@ def test_the_tutorial_runs_and_shows_what_it_says(tmp_path, monkeypatch, capsys)
 
 def test_the_commands_of_the_reference_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert len(run_page("command.md")) == 2
+    assert len(run_page("command.md")) == 3
 
 
 def test_the_specification_of_the_reference_is_valid(tmp_path):
