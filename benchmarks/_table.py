@@ -34,3 +34,11 @@ def machine() -> str:
         names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line]
         model = names[0] if names else model
     return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}"
+
+
+def read_section(page: Path, name: str) -> list[list[str]]:
+    """The rows of the table between the markers, as text."""
+    text = page.read_text(encoding="utf-8")
+    inside = text.split(f"<!-- {name} -->", 1)[1].split(f"<!-- /{name} -->", 1)[0]
+    lines = [line for line in inside.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]

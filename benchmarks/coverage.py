@@ -9,6 +9,7 @@ inverse root of Fisher's information.
 
     scripts/bench coverage --write               the table of docs/uncertainty.md; hours
     scripts/bench coverage --seconds 15 --write  ... with as many repetitions as fit into 15 seconds per row
+    scripts/bench coverage --n 1000 --write      ... only these rows; the page keeps its others
     scripts/bench coverage --size smoke          what the tests run
 """
 
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from _table import markdown, write_section
+from _table import markdown, read_section, write_section
 
 import onedraw
 from onedraw.families import Categorical, Family
@@ -152,8 +153,6 @@ def table(size: str, repeats: int, seconds: float, keep: dict[str, tuple]) -> li
     rows = []
     for family in chosen["families"]:
         for d in chosen["d"]:
-            if family == "multinomial" and d > 2:
-                continue  # 22 parameters: an exact draw takes minutes
             for n in chosen["n"]:
                 for epsilon in chosen["epsilon"]:
                     rows.append(run(Case(family, d, n, epsilon), repeats, seconds))
@@ -178,11 +177,19 @@ def main(arguments: list[str] | None = None) -> None:
         if getattr(options, name) is not None
     }
     repeats = options.repeats or REPEATS[options.size]
-    text = markdown(HEADER, table(options.size, repeats, options.seconds, keep))
+    rows = table(options.size, repeats, options.seconds, keep)
     if options.write:
-        write_section(PAGE, "coverage", text)
+        write_section(PAGE, "coverage", markdown(HEADER, merged(read_section(PAGE, "coverage"), rows)))
     else:
-        print(text)
+        print(markdown(HEADER, rows))
+
+
+def merged(old: list[list[str]], new: list[list[str]]) -> list[list[str]]:
+    """The rows of the page, those of this run in the place of older ones, in the order of the study."""
+    rows = {tuple(row[:4]): row for row in [*old, *new]}
+    families = SIZES["paper"]["families"]
+    order = lambda key: (families.index(key[0]), int(key[1]), int(key[2].replace(",", "")), float(key[3]))  # noqa: E731
+    return [rows[key] for key in sorted(rows, key=order)]
 
 
 if __name__ == "__main__":
