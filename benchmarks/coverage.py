@@ -10,6 +10,7 @@ inverse root of Fisher's information.
     scripts/bench coverage --write               the table of docs/uncertainty.md; hours
     scripts/bench coverage --seconds 15 --write  ... with as many repetitions as fit into 15 seconds per row
     scripts/bench coverage --n 1000 --write      ... only these rows; the page keeps its others
+    scripts/bench coverage --delta 1e-6 --write  ... under (epsilon, delta), where draws compose better
     scripts/bench coverage --size smoke          what the tests run
 """
 
@@ -52,12 +53,13 @@ class Case:
     d: int
     n: int
     epsilon: float
+    delta: float = 0.0
 
 
 def estimator(case: Case, seed: int) -> onedraw.estimators.base.PrivateRegression:
     # A stream of its own for every row: with a common one, neighbouring rows would err together.
     stream = np.random.SeedSequence([seed, case.n, case.d, round(1000 * case.epsilon)]).generate_state(1)[0]
-    common = {"epsilon": case.epsilon, "draws": "auto", "random_state": int(stream)}
+    common = {"epsilon": case.epsilon, "delta": case.delta, "draws": "auto", "random_state": int(stream)}
     if case.family == "linear":
         return onedraw.LinearRegression(**common)
     if case.family == "poisson":
@@ -148,14 +150,14 @@ def run(case: Case, repeats: int, seconds: float) -> list[str]:
     return [*name, str(draws), *shares, last, width, str(declined), str(done)]
 
 
-def table(size: str, repeats: int, seconds: float, keep: dict[str, tuple]) -> list[list[str]]:
+def table(size: str, repeats: int, seconds: float, delta: float, keep: dict[str, tuple]) -> list[list[str]]:
     chosen = {**SIZES[size], **keep}
     rows = []
     for family in chosen["families"]:
         for d in chosen["d"]:
             for n in chosen["n"]:
                 for epsilon in chosen["epsilon"]:
-                    rows.append(run(Case(family, d, n, epsilon), repeats, seconds))
+                    rows.append(run(Case(family, d, n, epsilon, delta), repeats, seconds))
                     print("  ".join(rows[-1]), file=sys.stderr, flush=True)
     return rows
 
@@ -169,6 +171,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--n", nargs="+", type=int)
     parser.add_argument("--epsilon", nargs="+", type=float)
     parser.add_argument("--d", nargs="+", type=int)
+    parser.add_argument("--delta", type=float, default=0.0, help="of the guarantee; its table is another one")
     parser.add_argument("--write", action="store_true", help="write the table to docs/uncertainty.md")
     options = parser.parse_args(arguments)
     keep = {
@@ -177,9 +180,10 @@ def main(arguments: list[str] | None = None) -> None:
         if getattr(options, name) is not None
     }
     repeats = options.repeats or REPEATS[options.size]
-    rows = table(options.size, repeats, options.seconds, keep)
+    rows = table(options.size, repeats, options.seconds, options.delta, keep)
     if options.write:
-        write_section(PAGE, "coverage", markdown(HEADER, merged(read_section(PAGE, "coverage"), rows)))
+        section = "coverage-delta" if options.delta else "coverage"
+        write_section(PAGE, section, markdown(HEADER, merged(read_section(PAGE, section), rows)))
     else:
         print(markdown(HEADER, rows))
 
