@@ -55,6 +55,7 @@ from onedraw.uncertainty.noise_ratio import gaussian_scale_ratio, noise_ratio
 FEWEST_DRAWS = 4
 PRIOR_DOMINATED = 0.25
 """A coefficient whose draws have more than this share of the prior variance was hardly informed."""
+NEAR_FLOOR = 4.0
 DRIFT_DOUBT = 0.5
 """The share of the estimated drift that is counted as error after it is taken off."""
 REMEDY = "Fit with draws='auto', which says what is missing, or with more records or a larger epsilon."
@@ -282,6 +283,8 @@ def _scale_row(
     error = np.sqrt(noise * variance + doubt**2)
     ends = centre - drift + quantile * error * np.array([-1.0, 1.0])
     low, high = floor + np.exp(np.minimum(ends, 300.0))
+    if mean < NEAR_FLOOR * floor:
+        low = floor  # close to the floor the draws lie above the truth by more than can be corrected
     point = np.zeros((1, model.dim))
     point[0, -1] = 1.0
     unit = model.original_units(point).scale
@@ -303,5 +306,8 @@ def _caveats(model: RegressionModel, draws: Array, facts: _Facts, known: Informa
             if known is None
             else "The number of records is private; the draws were judged narrow enough by their intercept."
         )
-    if model.scale_floor is not None and draws[:, -1].mean() < 1.1 * model.scale_floor:
-        yield "The residual scale is at its floor: if the true one is smaller, lower noise_floor."
+    if model.scale_floor is not None and draws[:, -1].mean() < NEAR_FLOOR * model.scale_floor:
+        yield (
+            f"The residual scale is within {NEAR_FLOOR:g} times its floor, so its interval begins there. "
+            "Lower noise_floor if the true scale may be smaller."
+        )
