@@ -44,6 +44,7 @@ from onedraw.posterior import Posterior
 from onedraw.samplers.base import Draws, Evidence
 from onedraw.samplers.cell_bounds import Cell, is_supported, loss_concavity, loss_minimum
 from onedraw.samplers.modes import find_modes
+from onedraw.samplers.tilted import draw_tilted, log_tilt
 from onedraw.types import AnyArray, Array
 
 MAX_DIM = 5
@@ -73,8 +74,8 @@ class BoxSampler:
             evidence=Evidence(
                 level="proved",
                 statement=(
-                    "Every proposal was accepted or rejected under a bound proved by branch and "
-                    "bound over the public box of "
+                    "Every proposal was accepted or rejected under a bound proved by branch and bound over "
+                    "the public box of "
                     f"{box:g} prior scales, to which the prior is truncated; no assumption about the "
                     "sampler is left."
                 ),
@@ -95,9 +96,9 @@ class BoxSampler:
             )
         if not is_supported(family):
             raise InvalidInput(
-                f"evidence='proved' is not available for the {family.name} family (bernoulli, "
-                "gaussian and poisson have proved "
-                "bounds). Use evidence='searched', or engine='grid' for up to about 3 parameters."
+                f"evidence='proved' is not available for the {family.name} family (bernoulli, gaussian and "
+                "poisson have proved bounds). Use evidence='searched', or engine='grid' for up to about 3 "
+                "parameters."
             )
         if posterior.dim > self.max_dim:
             raise InvalidInput(
@@ -162,10 +163,7 @@ class _Tree:
 
     def _log_mass(self) -> Array:
         """Log of the envelope's integral over each cell."""
-        reach = np.abs(self.slope) * self.half
-        # log of 2 sinh(s h)/s = log 2h + [s h + log((1 - exp(-2 s h)) / (2 s h))]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            tilt = np.where(reach > 0.0, reach + np.log(-np.expm1(-2.0 * reach) / (2.0 * reach)), 0.0)
+        tilt = log_tilt(np.abs(self.slope) * self.half)
         return self.height + (np.log(2.0 * self.half) + tilt).sum(axis=1)  # type: ignore[no-any-return]
 
     def _propose(self, rng: np.random.Generator, size: int) -> tuple[Array, Array]:
@@ -173,19 +171,8 @@ class _Tree:
         shares = np.exp(mass - mass.max())
         cells = np.searchsorted(np.cumsum(shares), rng.random(size) * shares.sum())
         cells = np.minimum(cells, len(shares) - 1)
-        half, slope = self.half[cells], self.slope[cells]
-        uniform = 1.0 - rng.random(half.shape)
-        reach = np.abs(slope) * half
-        # Inverse distribution function of the density exp(|s| t) on [-h, h], reflected for negative slopes.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            level = np.where(
-                reach < 0.5,  # where one of the forms rounds, the other does not
-                np.log1p((1.0 - uniform) * np.expm1(-2.0 * reach)),
-                np.log(uniform + (1.0 - uniform) * np.exp(-2.0 * reach)),
-            )
-            tilted = half + level / np.abs(slope)
-        offset = np.where(reach > 0.0, tilted, (2.0 * uniform - 1.0) * half)
-        offset = np.clip(offset, -half, half) * np.where(slope < 0, -1.0, 1.0)
+        slope = self.slope[cells]
+        offset = draw_tilted(self.half[cells], slope, rng)
         return self.centre[cells] + offset, self.height[cells] + (slope * offset).sum(axis=1)
 
     def _refine(self) -> None:
@@ -286,10 +273,7 @@ class _Tree:
         plane += np.where(slight, np.abs(slope) * half, 0.0).sum(axis=1)
         slope = np.where(slight, 0.0, slope)
         # Compare by mass: a plane is worth what it integrates to, not its value at the centre.
-        tilt = np.abs(slope) * half
-        plane_mass = plane + np.where(tilt > 30.0, tilt - np.log(2.0 * np.maximum(tilt, 1.0)),
-                                      np.log(np.sinh(np.clip(tilt, 1e-8, 30.0)) / np.clip(tilt, 1e-8,
-                                      30.0))).sum(axis=1)  # fmt: skip
+        plane_mass = plane + log_tilt(np.abs(slope) * half).sum(axis=1)
         use_plane = plane_mass < flat
         outside = np.zeros(len(centre), dtype=bool)
         if posterior.prior.box is not None:

@@ -132,11 +132,10 @@ def _evidence(num_proposals: int) -> Evidence:
     return Evidence(
         level="searched",
         statement=(
-            "The draw is exact if the envelope bounds the posterior everywhere. The bound comes from "
-            "a search over many "
-            f"starting points and held in {num_proposals} fresh proposals without exception, so at "
-            f"{CONFIDENCE:.0%} confidence "
-            f"less than {missed:.2g} of the envelope's mass lies where it could fail."
+            "The draw is exact if the envelope bounds the posterior everywhere. The bound comes from a "
+            f"search over many starting points and held in {num_proposals} fresh proposals without "
+            f"exception, so at {CONFIDENCE:.0%} confidence less than {missed:.2g} of the envelope's mass lies "
+            "where it could fail."
         ),
     )
 
@@ -144,9 +143,9 @@ def _evidence(num_proposals: int) -> Evidence:
 def _too_low(dim: int) -> AcceptanceTooLow:
     others = "engine='grid', evidence='proved', " if dim <= 3 else ""
     return AcceptanceTooLow(
-        f"The exact rejection sampler found no envelope that fits this posterior of {dim} parameters, "
-        "so nothing was released. "
-        f"Use {others}fewer features, or public feature_bounds that bring the features to similar ranges."
+        f"The exact rejection sampler found no envelope that fits this posterior of {dim} parameters, so "
+        f"nothing was released. Use {others}fewer features, or public feature_bounds that bring the features "
+        "to similar ranges."
     )
 
 
