@@ -134,8 +134,8 @@ def _evidence(num_proposals: int) -> Evidence:
         statement=(
             "The draw is exact if the envelope bounds the posterior everywhere. The bound comes from a "
             f"search over many starting points and held in {num_proposals} fresh proposals without "
-            f"exception, so at {CONFIDENCE:.0%} confidence less than {missed:.2g} of the envelope's mass lies "
-            "where it could fail."
+            f"exception, so at {CONFIDENCE:.0%} confidence less than {missed:.2g} of the envelope's mass "
+            "lies where it could fail."
         ),
     )
 
