@@ -13,6 +13,7 @@ from onedraw.errors import (
     AcceptanceTooLow,
     BudgetExceeded,
     CalibrationError,
+    ConvergenceError,
     DuplicateDataWarning,
     InvalidInput,
     LedgerError,
@@ -25,6 +26,7 @@ from onedraw.errors import (
 )
 from onedraw.estimators import LinearRegression, LogisticRegression, PoissonRegressor
 from onedraw.ledger import Ledger, Receipt
+from onedraw.nn import MLPClassifier, MLPRegressor
 from onedraw.privacy import Calibration, Guarantee, calibrate
 from onedraw.release import Release
 from onedraw.samplers import Evidence
@@ -34,6 +36,7 @@ __all__ = [
     "BudgetExceeded",
     "Calibration",
     "CalibrationError",
+    "ConvergenceError",
     "DuplicateDataWarning",
     "Evidence",
     "Guarantee",
@@ -42,6 +45,8 @@ __all__ = [
     "LedgerError",
     "LinearRegression",
     "LogisticRegression",
+    "MLPClassifier",
+    "MLPRegressor",
     "MissingExtra",
     "NonFiniteDensity",
     "OnedrawError",

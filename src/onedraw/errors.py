@@ -8,6 +8,7 @@
     │   └── CalibrationError             no beta or weight gives the requested guarantee
     ├── SamplingError (RuntimeError)     no exact draw was made, so nothing is released
     │   ├── AcceptanceTooLow             the envelope fits too badly to finish
+    │   ├── ConvergenceError             a Markov chain did not pass its diagnostics
     │   └── NonFiniteDensity             the log density is not a number somewhere
     ├── ReleaseFormatError (ValueError)  a release file is truncated, edited or of another version
     ├── LedgerError (RuntimeError)       the budget ledger gave no receipt, so nothing may be released
@@ -56,6 +57,10 @@ class SamplingError(OnedrawError, RuntimeError):
 
 class AcceptanceTooLow(SamplingError):
     """The envelope fits the posterior too badly to finish in a reasonable number of proposals."""
+
+
+class ConvergenceError(SamplingError):
+    """A Markov chain did not pass its convergence diagnostics, so none of its states may be released."""
 
 
 class NonFiniteDensity(SamplingError):

@@ -32,7 +32,7 @@ import numpy as np
 
 from onedraw._version import __version__
 from onedraw.errors import MissingExtra, OnedrawError, ReleaseFormatError
-from onedraw.model import Parameters, RegressionModel
+from onedraw.model import read_model
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array
@@ -82,13 +82,14 @@ class Grid:
 class Release:
     """A published model: draws, what they mean, what is guaranteed, and on what evidence.
 
-    ``draws`` are in working units, on ``grid``; ``parameters`` are in original units. ``seeded`` is true if
-    the user fixed the random seed, which voids the guarantee against anyone who knows it. ``mechanism``
-    names the posterior that was drawn from (loss, beta, weight, prior). ``num_records`` is None where it is
-    private.
+    ``model`` is the public description of its kind (an ``onedraw.model.PublicModel``). ``draws`` are in
+    working units, on ``grid``; ``parameters`` are in original units, as the type that the model makes.
+    ``seeded`` is true if the user fixed the random seed, which voids the guarantee against anyone who knows
+    it. ``mechanism`` names the posterior that was drawn from (loss, beta, weight, prior). ``num_records`` is
+    None where it is private.
     """
 
-    model: RegressionModel
+    model: Any
     draws: tuple[tuple[float, ...], ...]
     grid: Grid
     mechanism: Mapping[str, str | float | None]
@@ -101,14 +102,17 @@ class Release:
     version: str = __version__
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> Any:
         """All draws in original units."""
         return self.model.original_units(np.array(self.draws))
 
     @property
-    def estimate(self) -> Parameters:
-        """The mean of the draws (with one draw: the draw) in original units, with a leading axis of 1."""
-        return self.model.original_units(np.array(self.draws).mean(axis=0, keepdims=True))
+    def estimate(self) -> Any:
+        """The mean of the draws (with one draw: the draw) in original units, with a leading axis of 1.
+
+        Of a network the first draw, because weights have no mean.
+        """
+        return self.model.original_units(self.model.typical(np.array(self.draws)))
 
     def __str__(self) -> str:
         lines = [str(self.guarantee), f"Evidence - {self.evidence}", "Assumptions:"]
@@ -232,7 +236,7 @@ class Release:
     @classmethod
     def _from_body(cls, body: dict[str, Any]) -> Release:
         return cls(
-            model=RegressionModel.from_dict(body["model"]),
+            model=read_model(body["model"]),
             draws=tuple(tuple(float(value) for value in draw) for draw in body["draws"]),
             grid=Grid(**body["grid"]),
             mechanism=dict(body["mechanism"]),

@@ -13,7 +13,9 @@ from sklearn.base import clone
 
 from onedraw._random import generator
 from onedraw._validate import whole
+from onedraw.errors import InvalidInput
 from onedraw.estimators.base import PrivateRegression
+from onedraw.mechanisms import OnePosteriorSample
 from onedraw.types import Array
 
 
@@ -35,6 +37,11 @@ def posterior_draws(
     """
     num_draws = whole(draws=draws)
     mechanism, model, data, _ = clone(estimator)._prepare(X, y)
+    if not isinstance(mechanism, OnePosteriorSample):
+        raise InvalidInput(
+            f"Expected an estimator with mechanism='beta_divergence', got {estimator.mechanism!r}: only that "
+            "one releases draws of the posterior in question."
+        )
     rng, _ = generator(random_state)
     private = mechanism.draws(data, num_draws, rng, fit_intercept=model.fit_intercept)
     draws_in_units: Array = model.original_units(private.values).flat()

@@ -277,7 +277,7 @@ def test_a_sampling_failure_has_its_code_and_the_charge_stands(cli, monkeypatch)
     def fail(self, *args, **kwargs):
         raise onedraw.AcceptanceTooLow("The envelope fits too badly.")
 
-    monkeypatch.setattr("onedraw.mechanisms.OnePosteriorSample.draws", fail)
+    monkeypatch.setattr("onedraw.samplers.RejectionSampler.sample", fail)
     result = cli.fit(*cli.ledger)
     assert result.exit_code == 4
     assert "The charge stands" in result.stderr
@@ -296,6 +296,47 @@ def test_a_fit_beyond_the_budget_is_refused_with_what_remains(cli):
     assert not (cli.folder / "release.json").exists()
     machine = json.loads(cli.fit("--json", *cli.ledger).stderr)["error"]
     assert (machine["exit_code"], machine["requested"], machine["remaining"]) == (3, 1.0, 0.0)
+
+
+def test_who_has_no_budget_learns_nothing_about_the_table(cli):
+    """Not even whether it is there: the budget is looked at before the table."""
+    for i in range(3):
+        assert cli.fit(*cli.ledger, out=f"{i}.json").exit_code == 0
+    expected = cli.fit(*cli.ledger).stderr
+    (cli.folder / "patients.csv").write_text("no,such\ntable,of patients\n")
+    assert cli.fit(*cli.ledger).stderr == expected
+    (cli.folder / "patients.csv").unlink()
+    result = cli.fit(*cli.ledger)
+    assert (result.exit_code, result.stderr) == (3, expected)
+
+
+# -- other mechanisms
+
+
+def test_another_mechanism_is_chosen_by_name_with_its_bounds(cli):
+    chosen = ("--mechanism", "output_perturbation", "--feature-norm", "2", "--regularisation", "0.1")
+    assert cli.fit(*chosen, *cli.ledger).exit_code == 0
+    release = release_of(cli)
+    assert release.mechanism["name"] == "output_perturbation"
+    assert (release.mechanism["feature_norm"], release.mechanism["regularisation"]) == (2.0, 0.1)
+    assert any("feature_norm=2" in line for line in release.assumptions)
+    assert cli.charges() == 1
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (("--mechanism", "output_perturbation"), "needs feature_norm=...: one record moves the estimate"),
+        (("--feature-norm", "2"), "feature_norm=2.0 is not used by mechanism='beta_divergence'"),
+        (("--response-bound", "2"), "--response-bound does not apply to the logistic model"),
+        (("--mechanism", "adassp"), "Expected mechanism to be one of 'beta_divergence', 'gibbs'"),
+    ],
+)
+def test_a_bound_that_is_missing_or_idle_is_refused_before_the_charge(cli, chosen, message):
+    result = cli.fit(*chosen, *cli.ledger)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert cli.charges() == 0
 
 
 def test_an_unexpected_error_shows_its_type_only_and_debug_shows_the_rest(cli, monkeypatch):

@@ -86,6 +86,52 @@ def test_nothing_is_drawn_beyond_the_budget(ledger, table, monkeypatch) -> None:
     assert not hasattr(model, "release_")
 
 
+HOPELESS = "nothing here may be looked at", object()
+
+
+@pytest.mark.parametrize("options", [{}, {"draws": "auto"}, {"draws": 7}, {"classes": None}])
+@pytest.mark.parametrize(
+    "kind", [onedraw.LogisticRegression, onedraw.LinearRegression, onedraw.PoissonRegressor]
+)
+def test_who_has_no_budget_is_refused_before_the_data_are_read(ledger, kind, options) -> None:
+    """With any data: the same error, so nothing can be learned about them from it."""
+    options = {name: value for name, value in options.items() if name in kind().get_params()}
+    ledger.charge("patients", onedraw.Guarantee(epsilon=0.9))
+    model = kind(epsilon=0.25, ledger=ledger, dataset="patients", **options)
+    with pytest.raises(
+        onedraw.BudgetExceeded, match=r"epsilon=0\.25 on dataset 'patients': 0\.1 of 1 remains"
+    ):
+        model.fit(*HOPELESS)
+    with pytest.raises(onedraw.UnknownDataset):
+        model.set_params(dataset="strangers").fit(*HOPELESS)
+    assert spent(ledger) == 0.9
+
+
+def test_a_fit_that_needs_less_than_its_epsilon_is_admitted(ledger, table) -> None:
+    """Beta and the weight may promise more privacy than asked for; that is what counts, and is charged."""
+    ledger.charge("patients", onedraw.Guarantee(epsilon=0.9))
+    model = estimator(ledger, 2.0).set_params(beta=2.0, weight=0.04)
+    model.fit(*table)
+    assert model.guarantee_.epsilon == pytest.approx(0.08)
+    assert spent(ledger) == pytest.approx(0.98)
+
+
+def test_draws_chosen_later_may_cost_less_and_are_admitted(tmp_path, table) -> None:
+    """One draw of epsilon 2 exceeds this budget by a little, several that share it do not."""
+    ledger = onedraw.Ledger(tmp_path / "concentrated.db")
+    ledger.create("patients", epsilon=1.9, delta=1e-2)
+    model = onedraw.LogisticRegression(
+        epsilon=2.0, classes=[0, 1], ledger=ledger, dataset="patients", draws="auto", random_state=0
+    )
+    with pytest.raises(onedraw.BudgetExceeded):
+        ledger.check_affordable("patients", onedraw.Guarantee(epsilon=2.0, bounded_range=2.0))
+    model.check_budget()
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (4000, 1))
+    model.fit(X, (rng.random(4000) < 0.5).astype(int))
+    assert model.guarantee_.draws > 1
+
+
 def test_ledger_and_dataset_come_together(ledger, table) -> None:
     with pytest.raises(onedraw.InvalidInput, match="ledger and dataset together"):
         onedraw.LinearRegression(epsilon=1.0, ledger=ledger).fit(*table)

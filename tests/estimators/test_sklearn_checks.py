@@ -10,8 +10,7 @@ import onedraw
 
 FRACTIONS = (
     "The check fits a fractional response. The certificate of the loss holds for whole counts only, so "
-    "anything else is "
-    "refused; the check passes once its response is rounded (see the test below)."
+    "anything else is refused; the check passes once its response is rounded (see the test below)."
 )
 EXPECTED_FAILURES = {
     "LinearRegression": {},

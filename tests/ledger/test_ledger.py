@@ -175,6 +175,26 @@ def test_charge_beyond_budget_is_refused(ledger):
     assert snapshot(ledger) == before
 
 
+def test_a_dry_run_raises_what_the_charge_would_and_changes_nothing(ledger):
+    ledger.charge("adult", Guarantee(epsilon=0.8))
+    before = snapshot(ledger)
+    ledger.check_affordable("adult", Guarantee(epsilon=0.2))
+    for guarantee in (
+        Guarantee(epsilon=0.3),
+        Guarantee(epsilon=0.1, neighbours="add_remove"),
+        Guarantee(epsilon=0.1, delta=1e-6),
+        0.1,
+    ):
+        with pytest.raises(OnedrawError) as dry:
+            ledger.check_affordable("adult", guarantee)
+        with pytest.raises(type(dry.value)) as charged:
+            ledger.charge("adult", guarantee)
+        assert str(dry.value) == str(charged.value)
+    with pytest.raises(UnknownDataset):
+        ledger.check_affordable("adlut", Guarantee(epsilon=0.1))
+    assert snapshot(ledger) == before
+
+
 def test_a_refusal_shows_the_digits_that_matter(ledger):
     with pytest.raises(BudgetExceeded, match=r"epsilon=1\.0000000001 on dataset 'adult': 1\.0 of 1 remains"):
         ledger.charge("adult", Guarantee(epsilon=1.0000000001))
@@ -292,6 +312,6 @@ def test_a_user_without_a_name_can_charge(ledger, monkeypatch):
 
 
 def test_receipts_of_equal_charges_differ_and_tell_nothing(ledger):
-    one, two = (ledger.charge("adult", Guarantee(epsilon=0.1), who="ada") for _ in range(2))
+    one, two = (ledger.charge("adult", Guarantee(epsilon=0.1), who="turing") for _ in range(2))
     assert one.hash != two.hash
-    assert "ada" not in str(one.to_dict())
+    assert "turing" not in str(one.to_dict())

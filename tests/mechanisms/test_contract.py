@@ -26,10 +26,12 @@ from onedraw.mechanisms import (
     OutputPerturbation,
     Records,
 )
-from onedraw.mechanisms._base import BoundedMechanism, bounded_design
+from onedraw.mechanisms._base import EXACTNESS, BoundedMechanism
+from onedraw.mechanisms._bounds import bounded_design
 from onedraw.model import RegressionModel
 from onedraw.priors import Prior
 from onedraw.privacy import Guarantee
+from onedraw.privacy.guarantee import NEIGHBOURS
 from onedraw.samplers import RejectionSampler
 
 LOGISTIC = RegressionModel(kind="logistic", features=("x",))
@@ -109,7 +111,7 @@ def calibrated(name, **options):
 
 
 def test_every_exported_mechanism_is_under_contract():
-    assert set(CASES) == set(mechanisms.__all__) - {"Records"}
+    assert set(CASES) == set(mechanisms.__all__) - {"Mechanism", "Records"}
 
 
 @every
@@ -127,10 +129,11 @@ def test_an_uncalibrated_mechanism_promises_and_releases_nothing(name):
 
 @pytest.mark.parametrize(("name", "relation"), RELATIONS)
 def test_the_guarantee_echoes_what_was_asked_for(name, relation):
-    mechanism = calibrated(name, epsilon=0.7, neighbours=relation, rows_per_person=2)
+    rows = 2 if CASES[name].add_remove else 1
+    mechanism = calibrated(name, epsilon=0.7, neighbours=relation, rows_per_person=rows)
     guarantee = mechanism.guarantee
     assert (guarantee.epsilon, guarantee.delta) == (0.7, CASES[name].delta)
-    assert (guarantee.neighbours, guarantee.rows_per_person) == (relation, 2)
+    assert (guarantee.neighbours, guarantee.rows_per_person) == (relation, rows)
     assert mechanism is not CASES[name].mechanism
     field = "calibration" if name == "OnePosteriorSample" else "promise"
     assert getattr(CASES[name].mechanism, field) is None
@@ -201,6 +204,48 @@ def test_an_unsupported_relation_is_refused_with_its_reason(name):
         onedraw.InvalidInput, match=r"replace_one' only, got neighbours='add_remove': .* offers both"
     ):
         calibrated(name, neighbours="add_remove")
+    with pytest.raises(
+        onedraw.InvalidInput, match=r"rows_per_person=1 only, got rows_per_person=2: .* offers both"
+    ):
+        calibrated(name, rows_per_person=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "relation", "rows"),
+    [
+        (name, relation, rows)
+        for name, relation in RELATIONS
+        for rows in (1, 2)
+        if rows == 1 or CASES[name].add_remove
+    ],
+)
+def test_the_number_of_records_shows_only_where_neighbours_share_it(name, relation, rows):
+    """Elsewhere a table with a row more gives a release that differs in its draws alone."""
+    case = CASES[name]
+    mechanism = calibrated(name, neighbours=relation, rows_per_person=rows)
+    contents = [
+        mechanism.release(records(case.model, n), model=case.model, random_state=1).to_dict()
+        for n in (60, 61)
+    ]
+    public = relation == "replace_one" and rows == 1
+    assert [content.pop("num_records") for content in contents] == ([60, 61] if public else [None, None])
+    for content in contents:
+        for key in ("draws", "parameters", "digest"):
+            del content[key]
+    assert contents[0] == contents[1]
+
+
+@every
+def test_what_it_declares_is_what_it_does(name):
+    """The table of the documentation is written from these declarations."""
+    case, declared = CASES[name], CASES[name].mechanism.requirements
+    assert case.model.kind in declared.kinds
+    assert set(declared.needs) == set(case.bounds)
+    assert declared.delta == ("needed" if case.delta else declared.delta)
+    assert declared.neighbours == (NEIGHBOURS if case.add_remove else ("replace_one",))
+    release = calibrated(name).release(records(case.model), model=case.model, random_state=0)
+    assert declared.exact_draw == (release.evidence.level != "accounted")
+    assert (EXACTNESS["searched"][0] in release.assumptions) == declared.exact_draw
 
 
 @pytest.mark.parametrize(("name", "bound"), [(name, b) for name, case in CASES.items() for b in case.bounds])
@@ -246,7 +291,7 @@ def test_a_model_of_another_kind_is_refused(name):
     with pytest.raises(onedraw.InvalidInput, match="kind"):
         calibrated(name).release(records(case.model), model=wrong)
     scaled = RegressionModel(kind="linear", features=case.model.features, scale_floor=0.1)
-    if "linear" in case.mechanism.kinds:
+    if "linear" in case.mechanism.requirements.kinds:
         with pytest.raises(onedraw.InvalidInput, match="releases no residual scale"):
             calibrated(name).release(records(case.model), model=scaled)
 

@@ -16,7 +16,7 @@ from onedraw.errors import CalibrationError
 from onedraw.families import Bernoulli, Gaussian, Poisson
 from onedraw.losses import BetaDivergence, Gibbs
 from onedraw.mechanisms import OnePosteriorSample, Records
-from onedraw.mechanisms.one_posterior import EXACTNESS
+from onedraw.mechanisms._base import EXACTNESS
 from onedraw.model import RegressionModel
 from onedraw.priors import Prior, ScalePrior
 from onedraw.samplers import GridSampler, RejectionSampler
@@ -184,8 +184,8 @@ def test_random_neighbours_stay_within_epsilon(family, neighbours, options):
 @pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("family", ["bernoulli", "poisson"])
 def test_searched_neighbours_stay_within_epsilon(family, neighbours):
-    """Nelder-Mead over the features of an anchor (repeated 12 times) and of the changed record, for "
-    "every pair of responses."""
+    """Nelder-Mead over the features of an anchor (repeated 12 times) and of the changed record, for every
+    pair of responses."""
     epsilon = 1.0
     mechanism = build(family).calibrate(epsilon=epsilon, neighbours=neighbours)
     worst = 0.0

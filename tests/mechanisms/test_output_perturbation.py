@@ -13,9 +13,9 @@ from scipy import optimize, special, stats
 
 import onedraw
 from onedraw.mechanisms import OutputPerturbation, Records
-from onedraw.mechanisms._base import bounded_design
+from onedraw.mechanisms._bounds import bounded_design
 from onedraw.mechanisms._logistic import gradient, minimise
-from onedraw.mechanisms.output_perturbation import spherical
+from onedraw.mechanisms._perturbed_fit import spherical
 from onedraw.model import RegressionModel
 
 
@@ -87,16 +87,15 @@ def test_adversarial_neighbours_stay_within_epsilon(noise):
     worst = 0.0
     for _ in range(150):
         p, n = int(rng.integers(1, 5)), int(rng.integers(1, 8))
-        rows = int(rng.integers(1, 3))
         norm, regularisation = float(rng.choice([0.5, 1.0, 8.0])), float(rng.choice([1e-2, 0.3, 5.0]))
         mechanism = OutputPerturbation(
             feature_norm=norm, regularisation=regularisation, noise=noise
-        ).calibrate(epsilon=0.7, rows_per_person=rows)
+        ).calibrate(epsilon=0.7)
         design = rng.choice([-1.0, 0.0, 1.0], size=(n, p)) * rng.choice([1.0, 100.0])
         response = rng.integers(0, 2, size=n).astype(float)
         changed, flipped = design.copy(), response.copy()
-        changed[:rows] = rng.choice([-1.0, 0.0, 1.0], size=changed[:rows].shape)
-        flipped[:rows] = rng.integers(0, 2, size=len(flipped[:rows]))
+        changed[0] = rng.choice([-1.0, 0.0, 1.0], size=p)
+        flipped[0] = rng.integers(0, 2)
         pair = [
             (bounded_design(x, fit_intercept=False, feature_norm=norm), y)
             for x, y in ((design, response), (changed, flipped))

@@ -14,6 +14,7 @@ from onedraw.mechanisms import (
     Records,
 )
 from onedraw.mechanisms.noise_aware import _Chain
+from onedraw.mechanisms.sufficient_statistics import NoisyMoments
 from onedraw.model import RegressionModel
 
 INTERCEPT = RegressionModel(kind="logistic", features=())
@@ -42,11 +43,18 @@ def test_no_record_moves_the_moments_further_than_the_sensitivity(neighbours):
         assert worst >= (0.49 if neighbours == "replace_one" else 0.99) * limit
 
 
-def test_counts_move_by_one_and_carry_laplace_noise():
-    """Releases of neighbours differ by epsilon exactly: the shift of the count over the noise's scale."""
-    for rows in (1, 3):
-        mechanism = BetaBernoulliSSP().calibrate(epsilon=0.5, rows_per_person=rows)
-        assert rows / mechanism.noise_scale == pytest.approx(0.5)
+@pytest.mark.parametrize(("neighbours", "rows"), [("replace_one", 1), ("replace_one", 3), ("add_remove", 2)])
+def test_no_person_moves_the_counts_further_than_the_noise_covers(neighbours, rows):
+    """By enumeration of what two persons may hold; some pair uses up epsilon, so halved noise breaks it."""
+    mechanism = BetaBernoulliSSP().calibrate(epsilon=0.5, neighbours=neighbours, rows_per_person=rows)
+    held = [(i, j) for i in range(rows + 1) for j in range(rows + 1 - i)]
+    if (neighbours, rows) == ("replace_one", 1):  # n is public: one count is released, of persons with a row
+        moves = [abs(one - other) for one in (0, 1) for other in (0, 1)]
+    elif neighbours == "replace_one":
+        moves = [abs(i - k) + abs(j - m) for i, j in held for k, m in held]
+    else:
+        moves = [i + j for i, j in held]
+    assert max(moves) / mechanism.noise_scale == pytest.approx(0.5)
 
 
 @pytest.mark.statistical
@@ -57,11 +65,11 @@ def test_the_release_uses_that_noise(kind, monkeypatch):
     monkeypatch.setattr(
         kind, "_draw_posterior", lambda self, ones, n, rng: seen.append(ones) or np.zeros((self.draws, 1))
     )
-    mechanism = kind(draws=1).calibrate(epsilon=0.5, rows_per_person=2)
+    mechanism = kind(draws=1).calibrate(epsilon=0.5)
     data = Records(features=np.zeros((50, 0)), response=(np.arange(50) < 20).astype(float))
     for seed in range(2000):
         mechanism.release(data, model=INTERCEPT, random_state=seed)
-    assert stats.kstest(seen, stats.laplace(20, 2 / 0.5).cdf).pvalue > 1e-4
+    assert stats.kstest(seen, stats.laplace(20, 1 / 0.5).cdf).pvalue > 1e-4
 
 
 @pytest.mark.statistical
@@ -70,8 +78,8 @@ def test_the_moments_carry_that_noise(kind, monkeypatch):
     """No records: noise alone, of the stated scale. Kolmogorov-Smirnov at level 1e-4 with fixed seeds."""
     seen = []
 
-    def record(self, moments, products, *rest):
-        seen.append([moments[0, 0], moments[0, 1], products[1]])
+    def record(self, noisy, rng):
+        seen.append([noisy.moments[0, 0], noisy.moments[0, 1], noisy.products[1]])
         return np.zeros((self.draws, 2))
 
     monkeypatch.setattr(kind, "_draw_posterior", record)
@@ -130,14 +138,14 @@ def test_the_chain_draws_from_its_posterior():
 
     4000 correlated draws; a fixed seed, tolerances of a tenth."""
     noisy_moment, noisy_product, noise, residual, prior = 8.0, 3.0, 2.0, 0.5, 1.0
-    chain = _Chain(
-        np.array([[noisy_moment]]),
-        np.array([noisy_product]),
-        noise,
-        residual,
-        prior,
-        np.random.default_rng(3),
+    noisy = NoisyMoments(
+        moments=np.array([[noisy_moment]]),
+        products=np.array([noisy_product]),
+        noise_scale=noise,
+        residual=residual,
+        prior=prior,
     )
+    chain = _Chain(noisy, np.random.default_rng(3))
     draws = []
     for sweep in range(4300):
         chain.sweep(tune=sweep < 300 and sweep % 20 == 19)

@@ -318,3 +318,26 @@ def test_a_forked_child_can_draw_after_its_parent_has(tmp_path: Path) -> None:
         "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     assert subprocess.run([sys.executable, str(script)], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_features_of_wildly_different_sizes_still_give_a_draw(num_classes: int) -> None:
+    # Rounding makes such covariances indefinite; that must neither stop a release nor shape what is drawn.
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        features = rng.normal(size=(5, 3))
+        features[rng.integers(0, 5, 2), rng.integers(0, 3, 2)] = rng.choice([-1e6, 1e6], 2)
+        model = onedraw.LogisticRegression(epsilon=5.0, classes=list(range(num_classes)), random_state=seed)
+        model.fit(features, np.arange(5) % num_classes)
+        assert np.isfinite(model.coef_).all()
+
+
+def test_an_envelope_whose_precision_rounds_to_indefinite_is_still_a_density() -> None:
+    direction = np.array([1.0, 1.0]) / np.sqrt(2.0)
+    precision = 2.0 * np.outer(direction, direction) + 1e-17 * np.eye(2)
+    precision[0, 1] = precision[1, 0] = precision[0, 0] * (1.0 + 1e-15)
+    component = StudentT(location=np.zeros(2), precision=precision, df=5.0)
+    root = component._root
+    np.testing.assert_allclose(root.T @ root, precision, atol=1e-10)
+    assert (np.diag(root) > 0.0).all()
+    assert np.isfinite(component.log_density(component.sample(np.random.default_rng(0), 100))).all()

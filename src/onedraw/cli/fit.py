@@ -4,6 +4,7 @@
 Guarantee:
     The file and what is printed are functions of the release and of public inputs. Everything that can be
     refused is refused before the ledger is charged: options, specification, output file, values of the table.
+    A fit beyond the budget is refused before the table is read.
 
 Edge cases:
     If sampling fails, or the disk fills up after the charge, the budget is spent and nothing is released.
@@ -29,6 +30,7 @@ from onedraw.cli.show import SEEDED, confidence_intervals, describe, say_paramet
 from onedraw.cli.table import Table, read_table
 from onedraw.errors import InvalidInput, LedgerError, SamplingError
 from onedraw.estimators import LinearRegression, LogisticRegression, PoissonRegressor
+from onedraw.estimators.offered import DEFAULT, offered
 from onedraw.ledger import Ledger
 from onedraw.model import RegressionModel
 from onedraw.release import Release
@@ -56,6 +58,11 @@ class Options:
     rows_per_person: int
     draws: int | str
     evidence: str
+    mechanism: str
+    feature_norm: float | None
+    response_bound: float | None
+    regularisation: float | None
+    prior_box: float | None
     columns: str | None
     ledger: str | None
     dataset: str | None
@@ -93,6 +100,21 @@ def _draws(context: click.Context, parameter: click.Parameter, value: str) -> in
     show_default=True,
     help="Why the draw may be taken as exact; proved is for a few parameters.",
 )
+@click.option(
+    "--mechanism",
+    type=click.Choice(offered(MODELS)),
+    default=DEFAULT,
+    show_default=True,
+    help="How the model is made private; others than the default need public bounds.",
+)
+@click.option(
+    "--feature-norm", type=float, help="Bound on the length of a feature vector; longer ones shrink."
+)
+@click.option(
+    "--response-bound", type=float, help="Bound on a linear target; values beyond it are moved to it."
+)
+@click.option("--regularisation", type=float, help="Of output and objective perturbation.")
+@click.option("--prior-box", type=float, help="Bound on each coefficient in prior scales, for gibbs.")
 @click.option("--columns", type=click.Path(), help="Public facts about the columns, a TOML or YAML file.")
 @click.option("--ledger", type=click.Path(), help="The budget ledger to charge; with --dataset.")
 @click.option("--dataset", help="The data set's name in the ledger.")
@@ -110,6 +132,7 @@ def fit_command(as_json: bool, **given: Any) -> None:
     ledger = _open_ledger(options)
     spec = Specification.read(options.columns)
     estimator = _estimator(options, spec.target, ledger)
+    estimator.check_budget()  # before the table is read: who has no budget learns nothing about it
     inputs = (options.data, options.columns, options.ledger)
     with output_file(options.out, force=options.force, inputs=inputs) as write:
         release = _fit(options, spec, estimator)
@@ -144,9 +167,7 @@ def _open_ledger(options: Options) -> Ledger | None:
         raise InvalidInput("Expected --ledger and --dataset together: the file, and whose budget in it.")
     if options.ledger is None or options.dataset is None:
         return None
-    ledger = Ledger(options.ledger)
-    ledger.show(options.dataset)  # a wrong name or file shows before the table is read; nothing is charged
-    return ledger
+    return Ledger(options.ledger)
 
 
 def _estimator(options: Options, target: Target, ledger: Ledger | None) -> Any:
@@ -157,21 +178,31 @@ def _estimator(options: Options, target: Target, ledger: Ledger | None) -> Any:
         "rows_per_person": options.rows_per_person,
         "draws": options.draws,
         "evidence": options.evidence,
+        "mechanism": options.mechanism,
         "ledger": ledger,
         "dataset": options.dataset,
         "random_state": options.seed,
     }
     _check_target(options.model, target)
-    if options.model == "poisson":
-        return PoissonRegressor(**settings)
-    if options.model == "linear":
-        return LinearRegression(
-            target_bounds=target.bounds,
-            noise_floor=target.noise_floor,
-            noise_scale=target.noise_scale,
-            **settings,
+    kind: Any = {"poisson": PoissonRegressor, "linear": LinearRegression}.get(
+        options.model, LogisticRegression
+    )
+    if kind is LinearRegression:
+        settings.update(
+            target_bounds=target.bounds, noise_floor=target.noise_floor, noise_scale=target.noise_scale
         )
-    return LogisticRegression(classes=list(target.classes or DEFAULT_CLASSES), **settings)
+    elif kind is LogisticRegression:
+        settings.update(classes=list(target.classes or DEFAULT_CLASSES))
+    estimator = kind(**settings)
+    for name in ("feature_norm", "response_bound", "regularisation", "prior_box"):
+        value = getattr(options, name)
+        if value is None:
+            continue
+        if name not in estimator.get_params():
+            flag = "--" + name.replace("_", "-")
+            raise InvalidInput(f"{flag} does not apply to the {options.model} model. Leave it out.")
+        estimator.set_params(**{name: value})
+    return estimator
 
 
 def _check_target(model: str, target: Target) -> None:

@@ -62,9 +62,12 @@ def describe(release: Release) -> str:
         return f"logistic, coefficients of the log odds of class {of!r} against {against!r}"
     if model.kind == "multinomial":
         return "multinomial logistic, one set of coefficients per class, which sum to zero over the classes"
-    return {"linear": "linear, coefficients of the mean", "poisson": "Poisson, coefficients of the log mean"}[
-        model.kind
-    ]
+    return {
+        "linear": "linear, coefficients of the mean",
+        "poisson": "Poisson, coefficients of the log mean",
+        "network": "neural network, weights (w) and biases (b) by layer",
+        "sites": "latent sites of a NumPyro model",
+    }[model.kind]
 
 
 def say_parameters(release: Release, intervals: Any = None) -> None:
@@ -87,10 +90,8 @@ def say_parameters(release: Release, intervals: Any = None) -> None:
 
 def confidence_intervals(release: Release) -> Any:
     """95% intervals where the draws allow them, otherwise None. A function of the release alone."""
-    summary: Any = getattr(from_release(release), "summary", None)
-    if summary is None:
-        return None
     try:
-        return summary()
-    except InvalidInput:  # too few draws, or too wide ones
+        summary: Any = getattr(from_release(release), "summary", None)
+        return None if summary is None else summary()
+    except InvalidInput:  # too few draws, too wide ones, or a kind of model that has none
         return None

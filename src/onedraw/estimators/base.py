@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,10 +19,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onedraw._random import generator
 from onedraw._validate import one_of, positive
-from onedraw.errors import InvalidInput
+from onedraw.errors import CalibrationError, InvalidInput, LedgerError
+from onedraw.estimators.offered import DEFAULT, OFFERS, build, offered, refuse_unused
 from onedraw.ledger import Ledger
 from onedraw.losses import BetaDivergence
-from onedraw.mechanisms import OnePosteriorSample, Records
+from onedraw.mechanisms import LinearNoiseAware, Mechanism, OnePosteriorSample, Records
+from onedraw.mechanisms.records import held
 from onedraw.model import Bounds, RegressionModel
 from onedraw.priors import Prior, ScalePrior
 from onedraw.privacy import Guarantee
@@ -30,7 +32,8 @@ from onedraw.privacy.guarantee import NEIGHBOURS, records_are_public
 from onedraw.release import Release
 from onedraw.samplers import BoxSampler, GridSampler, RejectionSampler, Sampler
 from onedraw.types import AnyArray, Array
-from onedraw.uncertainty import DrawsChoice, Intervals, choose_draws, intervals
+from onedraw.uncertainty import DrawsChoice, Intervals, choose_draws, credible_intervals, intervals
+from onedraw.uncertainty.choice import CANDIDATES
 
 PROVED_BOX = 6.0
 """Half-width, in prior scales, of the public box to which evidence='proved' truncates the prior."""
@@ -43,11 +46,15 @@ FEWEST_PROPOSALS, MOST_PROPOSALS = 64, 1024
 class PrivateRegression(BaseEstimator):
     """Base of the estimators; see ``LogisticRegression`` for the parameters they share."""
 
+    _kinds: ClassVar[tuple[str, ...]] = ()
+    """The kinds of model that the estimator fits, for which it offers other mechanisms too."""
+
     def __init__(
         self,
         *,
         epsilon: float | None = None,
         delta: float = 0.0,
+        mechanism: str = DEFAULT,
         beta: float | str = "auto",
         weight: float | None = None,
         neighbours: str = "replace_one",
@@ -64,6 +71,7 @@ class PrivateRegression(BaseEstimator):
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.mechanism = mechanism
         self.beta = beta
         self.weight = weight
         self.neighbours = neighbours
@@ -79,6 +87,10 @@ class PrivateRegression(BaseEstimator):
         self.random_state = random_state
 
     # -- what subclasses say
+
+    def _outline(self) -> RegressionModel:
+        """The model as far as the options alone describe it, without features."""
+        return RegressionModel(kind=self._kinds[0], features=())
 
     def _read_response(self, y: AnyArray) -> tuple[dict[str, Any], Array, tuple[str, ...]]:
         """Public model facts, the response in the family's coding, and the assumptions this rests on."""
@@ -111,8 +123,9 @@ class PrivateRegression(BaseEstimator):
             raise TypeError(
                 f"fit() takes X and y only, got {sorted(unsupported)}. Set options in the constructor."
             )
+        self.check_budget()
         mechanism, model, data, assumptions = self._prepare(X, y)
-        mechanism.check(data, fit_intercept=model.fit_intercept)
+        mechanism.check(data, model=model)
         rng, _ = generator(self.random_state)
         receipt = None
         if self.ledger is not None and self.dataset is not None:
@@ -126,6 +139,35 @@ class PrivateRegression(BaseEstimator):
         self._publish(self.release_)
         return self
 
+    def check_budget(self) -> None:
+        """Refuse options that cannot be, and a fit beyond the ledger's budget, before any data are read.
+
+        ``fit`` begins with it: who has no budget left learns nothing from error messages about the data. It
+        charges nothing and reserves nothing.
+        """
+        self._check_options()
+        if self.ledger is None or self.dataset is None:
+            return
+        refusals = []
+        for guarantee in self._possible_guarantees():
+            try:
+                self.ledger.check_affordable(self.dataset, guarantee)
+            except LedgerError as error:
+                refusals.append(error)
+            else:
+                return
+        raise refusals[0]
+
+    def _possible_guarantees(self) -> Iterator[Guarantee]:
+        """What ``fit`` may be charged for: none of it depends on the data or on the features."""
+        model, auto = self._outline(), self.draws == "auto"
+        for draws in (1, *CANDIDATES) if auto else (self.draws,):
+            try:
+                yield self._calibrated(model, 1, draws).guarantee  # type: ignore[arg-type]
+            except CalibrationError:  # a weight fixed by the user may not allow several draws
+                if not auto or draws == 1:
+                    raise
+
     @property
     def guarantee_(self) -> Guarantee:
         """What the release promises; ``str()`` of it is one plain sentence."""
@@ -137,9 +179,18 @@ class PrivateRegression(BaseEstimator):
     def summary(self, level: float = 0.95) -> Intervals:
         """Coefficients, standard errors and intervals in original units; ``str()`` of it is an aligned table.
 
-        Needs several draws: fit with ``draws="auto"``. See ``onedraw.uncertainty`` for what is assumed.
+        Needs several draws: fit with ``draws="auto"``, or with mechanism="noise_aware". See
+        ``onedraw.uncertainty`` for what is assumed.
         """
         check_is_fitted(self, "release_")
+        made = self.release_.mechanism.get("name")
+        if made == LinearNoiseAware.name:
+            return credible_intervals(self.release_, level)
+        if made != OnePosteriorSample.name:
+            raise InvalidInput(
+                f"A release of {made!r} has no intervals: it does not show how much of its spread is noise. "
+                f"Use mechanism={DEFAULT!r} with draws='auto', or, for a linear model, 'noise_aware'."
+            )
         choice: DrawsChoice | None = getattr(self, "draws_choice_", None)
         if choice is not None and not choice.trusted:
             raise InvalidInput(f"This release has no intervals: {choice.explanation}")
@@ -160,7 +211,6 @@ class PrivateRegression(BaseEstimator):
         self.__dict__.pop("draws_choice_", None)
         if not isinstance(self.draws, str):
             return self.draws
-        one_of(("auto",), draws=self.draws, remedy="Or give a whole number.")
         self.draws_choice_ = choose_draws(
             model.family(),
             epsilon=self.epsilon,  # type: ignore[arg-type]
@@ -177,34 +227,51 @@ class PrivateRegression(BaseEstimator):
         )
         return self.draws_choice_.draws
 
-    def _prepare(
-        self, X: Any, y: Any
-    ) -> tuple[OnePosteriorSample, RegressionModel, Records, tuple[str, ...]]:
+    def _prepare(self, X: Any, y: Any) -> tuple[Mechanism, RegressionModel, Records, tuple[str, ...]]:
         """The calibrated mechanism, the public model, the private records and the assumptions."""
         self._check_options()
         features, target = self._read_records(X, y)
         with silent():
             facts, response, assumptions = self._read_response(target)
-        model = RegressionModel(
-            features=self._feature_names(),
-            fit_intercept=bool(self.fit_intercept),
-            feature_bounds=self._feature_bounds(features.shape[1]),
-            **facts,
-        )
+        model = self._model(facts, self._feature_bounds(features.shape[1]))
         mechanism = self._mechanism(model, num_records=len(response))
         with silent():
-            data = Records(features=model.scale_features(features), response=model.scale_response(response))
+            # Held before they are checked: in working units a finite number may overflow.
+            data = Records(
+                features=held(model.scale_features(features)), response=held(model.scale_response(response))
+            )
         return mechanism, model, data, (*self._standing_assumptions(), *assumptions)
+
+    def _model(self, facts: dict[str, Any], feature_bounds: tuple[Bounds, ...] | None) -> RegressionModel:
+        """The public description of what is fitted."""
+        return RegressionModel(
+            features=self._feature_names(),
+            fit_intercept=bool(self.fit_intercept),
+            feature_bounds=feature_bounds,
+            **facts,
+        )
 
     def _read_records(self, X: Any, y: Any) -> tuple[Array, AnyArray]:
         """X as floats and y as an array, finite and of one length."""
         fewest = 1 if self._num_records_is_public() else 0
-        with unquoted("X and y"):
+        with unquoted("X and y"), np.errstate(all="ignore"):  # the sum of extreme records would warn
             return validate_data(  # type: ignore[no-any-return]
                 self, X, y, dtype=np.float64, order="C", ensure_min_samples=fewest
             )
 
-    def _mechanism(self, model: RegressionModel, num_records: int) -> OnePosteriorSample:
+    def _mechanism(self, model: RegressionModel, num_records: int) -> Mechanism:
+        return self._calibrated(model, num_records, self._num_draws(model, num_records))
+
+    def _calibrated(self, model: RegressionModel, num_records: int, draws: int) -> Mechanism:
+        """The chosen mechanism; ``num_records`` decides nothing but the size of a batch of proposals."""
+        if self.mechanism != DEFAULT:
+            options, sampler = self._mechanism_options(model), self._sampler(num_records)
+            return build(self.mechanism, options, model=model, sampler=sampler).calibrate(
+                epsilon=self.epsilon,  # type: ignore[arg-type]  # None is refused there, with advice
+                delta=self.delta,
+                neighbours=self.neighbours,  # type: ignore[arg-type]
+                rows_per_person=self.rows_per_person,
+            )
         proved = self.evidence == "proved"
         noise = None
         if model.scale_floor is not None:
@@ -219,11 +286,16 @@ class PrivateRegression(BaseEstimator):
             delta=self.delta,
             neighbours=self.neighbours,
             rows_per_person=self.rows_per_person,
-            draws=self._num_draws(model, num_records),
+            draws=draws,
             beta=self.beta,
             weight=self.weight,
             noise_scale=self._noise_scale(model),
         )
+
+    def _mechanism_options(self, model: RegressionModel) -> dict[str, Any]:
+        """The options of a mechanism other than the default, those that were given, in working units."""
+        given = {name: getattr(self, name) for name in OFFERS[self.mechanism].options}
+        return {name: value for name, value in given.items() if value is not None}
 
     def _sampler(self, num_records: int) -> Sampler:
         if self.engine == "grid":
@@ -243,8 +315,21 @@ class PrivateRegression(BaseEstimator):
     def _num_records_is_public(self) -> bool:
         return records_are_public(self.neighbours, self.rows_per_person)
 
+    def _check_mechanism(self) -> None:
+        """Refuse a mechanism that is not offered, and options that the chosen one would ignore."""
+        one_of(offered(self._kinds), mechanism=self.mechanism)
+        refuse_unused(self)
+
     def _check_options(self) -> None:
         """What no later step checks; calibration has its own say on epsilon, delta, beta and the rest."""
+        self._check_mechanism()
+        if isinstance(self.draws, str):
+            one_of(("auto",), draws=self.draws, remedy="Or give a whole number.")
+            if self.mechanism != DEFAULT:
+                raise InvalidInput(
+                    f"draws='auto' is for mechanism={DEFAULT!r}, got mechanism={self.mechanism!r}. Give a "
+                    "whole number."
+                )
         one_of(("auto", "exact", "grid"), engine=self.engine)
         one_of(("searched", "proved"), evidence=self.evidence)
         one_of(NEIGHBOURS, neighbours=self.neighbours)
@@ -310,9 +395,7 @@ class PrivateRegression(BaseEstimator):
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """No warnings while private data are read: an overflow or a rare class would tell about single
-    records.
-    """
+    """No warnings while private data are read: an overflow or a rare class would tell about a record."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -327,14 +410,19 @@ def unquoted(name: str) -> Iterator[None]:
         message = str(error)
         if "inconsistent numbers of samples" in message:
             raise InvalidInput(
-                "Found input variables with inconsistent numbers of samples: X and y must have one row "
-                "each per "
-                "record."
+                "Found input variables with inconsistent numbers of samples: X and y must have one row each "
+                "per record."
             ) from None
         if "could not convert" in message:
             raise InvalidInput(
                 f"Expected {name} to hold numbers, but some value is not one. "
                 "Encode categories as numbers first."
+            ) from None
+        if message.startswith("Input ") and (" contains " in message):
+            # The first line says where; scikit-learn's advice would lead to estimators that are not private.
+            raise InvalidInput(
+                f"{message.splitlines()[0].rstrip('.')}. Every number must be finite: remove such rows, or "
+                "put values in their place by a rule that does not look at the data."
             ) from None
         for quoting in (
             "Complex data not supported",

@@ -11,13 +11,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.base import RegressorMixin
 
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
 from onedraw.estimators.base import PrivateRegression, check_bounds, numbers
+from onedraw.estimators.offered import DEFAULT
 from onedraw.ledger import Ledger
 from onedraw.model import Bounds, RegressionModel, unit_map
 from onedraw.release import Release
@@ -35,23 +36,33 @@ class LinearRegression(RegressorMixin, PrivateRegression):
 
     Args:
         noise_floor: smallest residual scale the model allows, in units of y; 0.1 of the half-range of
-        ``target_bounds``
-            by default (0.1 without bounds).
-        noise_scale: a public guess of the residual scale, used only to choose beta.
+            ``target_bounds`` by default (0.1 without bounds).
+        noise_scale: a public guess of the residual scale in units of y, used only to choose beta. For
+            "sufficient_statistics" and "noise_aware" it is the residual scale; one working unit by default.
         target_bounds: a public plausible range of y, which centres and rescales it. Not a clip.
+        mechanism: "beta_divergence", which needs no bound on the data; or "adassp", "sufficient_statistics"
+            or "noise_aware", which do (see docs/mechanisms.md) and release no residual scale.
+        response_bound: public bound on y in units of y, counted from the middle of ``target_bounds`` if these
+            are given; responses beyond it are moved to it. For all mechanisms but the default.
 
     The other parameters are those of ``LogisticRegression``.
 
     Attributes:
         release_: the ``Release``, all that was learned from the data.
-        coef_, intercept_, scale_: in original units.
+        coef_, intercept_: in original units.
+        scale_: the residual scale in original units, if the mechanism releases one.
     """
+
+    _kinds: ClassVar[tuple[str, ...]] = ("linear",)
 
     def __init__(
         self,
         *,
         epsilon: float | None = None,
         delta: float = 0.0,
+        mechanism: str = DEFAULT,
+        feature_norm: float | None = None,
+        response_bound: float | None = None,
         beta: float | str = "auto",
         weight: float | None = None,
         neighbours: str = "replace_one",
@@ -72,6 +83,7 @@ class LinearRegression(RegressorMixin, PrivateRegression):
         super().__init__(
             epsilon=epsilon,
             delta=delta,
+            mechanism=mechanism,
             beta=beta,
             weight=weight,
             neighbours=neighbours,
@@ -89,13 +101,29 @@ class LinearRegression(RegressorMixin, PrivateRegression):
         self.target_bounds = target_bounds
         self.noise_floor = noise_floor
         self.noise_scale = noise_scale
+        self.feature_norm = feature_norm
+        self.response_bound = response_bound
+
+    def _outline(self) -> RegressionModel:
+        return RegressionModel(features=(), **self._facts())
 
     def _read_response(self, y: AnyArray) -> tuple[dict[str, Any], Array, tuple[str, ...]]:
+        return self._facts(), numbers(y), ()
+
+    def _facts(self) -> dict[str, Any]:
         bounds = None if self.target_bounds is None else check_bounds(self.target_bounds, "target_bounds")
-        floor = DEFAULT_FLOOR
+        floor = DEFAULT_FLOOR if self.mechanism == DEFAULT else None
         if self.noise_floor is not None:
             floor = positive(noise_floor=self.noise_floor) / self._target_unit(bounds)
-        return {"kind": "linear", "target_bounds": bounds, "scale_floor": floor}, numbers(y), ()
+        return {"kind": "linear", "target_bounds": bounds, "scale_floor": floor}
+
+    def _mechanism_options(self, model: RegressionModel) -> dict[str, Any]:
+        options, unit = super()._mechanism_options(model), self._target_unit(model.target_bounds)
+        if "response_bound" in options:
+            options["response_bound"] = positive(response_bound=options["response_bound"]) / unit
+        if "noise_scale" in options:
+            options["residual_scale"] = positive(noise_scale=options.pop("noise_scale")) / unit
+        return options
 
     def _target_unit(self, bounds: Bounds | None) -> float:
         """How many units of y make one working unit."""
@@ -116,9 +144,10 @@ class LinearRegression(RegressorMixin, PrivateRegression):
 
     def _publish(self, release: Release) -> None:
         estimate = release.estimate
-        assert estimate.scale is not None
         self.coef_, self.intercept_ = estimate.coef[0, 0], float(estimate.intercept[0, 0])
-        self.scale_ = float(estimate.scale[0])
+        self.__dict__.pop("scale_", None)  # of an earlier fit with another mechanism
+        if estimate.scale is not None:
+            self.scale_ = float(estimate.scale[0])
 
     def predict(self, X: Any) -> Array:
         """The mean response under the released parameters, (n,)."""

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
@@ -20,7 +20,9 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from onedraw.errors import InvalidInput
 from onedraw.estimators.base import PrivateRegression
+from onedraw.estimators.offered import DEFAULT
 from onedraw.ledger import Ledger
+from onedraw.model import RegressionModel
 from onedraw.release import Release
 from onedraw.types import AnyArray, Array
 
@@ -34,6 +36,13 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
     Args:
         epsilon: the privacy loss of the whole release; the only number you must choose.
         delta: probability with which epsilon may be exceeded; 0 is pure differential privacy.
+        mechanism: "beta_divergence", which needs no bound on the data; or, for two classes, "gibbs",
+            "lipschitz_gibbs", "output_perturbation" or "objective_perturbation", which do (see
+            docs/mechanisms.md).
+        feature_norm: public bound on the Euclidean length of a feature vector in working units, with the
+            intercept's 1; longer ones are shrunk to it. For all mechanisms but the default.
+        regularisation: of the mean loss, for output and objective perturbation; 0.01 by default.
+        prior_box: bound on each coefficient in prior scales, for "gibbs".
         beta: "auto" (the most accurate under a public reference), "paper" (weight 1), or a number > 1.
         weight: of the loss; by default it follows from epsilon and beta.
         neighbours: "replace_one" (n is public) or "add_remove".
@@ -41,9 +50,10 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
         prior_scale: standard deviation of the normal prior of each coefficient, in working units.
         fit_intercept: whether to fit an intercept (which has the same prior).
         classes: the public set of classes; by default those seen in y, which the release then lists as an
-        assumption. feature_bounds: public ranges, one (low, high) per feature, one pair for all, or a dict
-        by name. They map features
-            to [-1, 1], which suits the prior; they are not clips, and values beyond them are allowed.
+            assumption.
+        feature_bounds: public ranges, one (low, high) per feature, one pair for all, or a dict by name. They
+            map features to [-1, 1], which suits the prior; they are not clips, and values beyond them are
+            allowed.
         engine: "auto", "exact" (rejection) or "grid" (enumerates a public grid; up to about 3 parameters).
         evidence: "searched", or "proved" for a sampler with no unproved step (a few parameters).
         draws: how many draws to release together; the estimate is their mean. "auto" chooses as many as give
@@ -51,8 +61,7 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
         ledger: an ``onedraw.Ledger`` that each fit is charged to, before anything is drawn; with ``dataset``.
         dataset: the name under which the ledger holds this data set's budget.
         random_state: None draws from the operating system's secure source. A seed is for tests: it voids the
-        guarantee against
-            whoever knows it, and marks the release.
+            guarantee against whoever knows it, and marks the release.
 
     Attributes:
         release_: the ``Release``, all that was learned from the data.
@@ -60,11 +69,17 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
         classes_: the classes, in the order of the coefficients.
     """
 
+    _kinds: ClassVar[tuple[str, ...]] = ("logistic", "multinomial")
+
     def __init__(
         self,
         *,
         epsilon: float | None = None,
         delta: float = 0.0,
+        mechanism: str = DEFAULT,
+        feature_norm: float | None = None,
+        regularisation: float | None = None,
+        prior_box: float | None = None,
         beta: float | str = "auto",
         weight: float | None = None,
         neighbours: str = "replace_one",
@@ -83,6 +98,7 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
         super().__init__(
             epsilon=epsilon,
             delta=delta,
+            mechanism=mechanism,
             beta=beta,
             weight=weight,
             neighbours=neighbours,
@@ -98,6 +114,14 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
             random_state=random_state,
         )
         self.classes = classes
+        self.feature_norm = feature_norm
+        self.regularisation = regularisation
+        self.prior_box = prior_box
+
+    def _outline(self) -> RegressionModel:
+        if self.classes is None:  # no guarantee depends on how many there will be
+            return super()._outline()
+        return RegressionModel(features=(), **_facts(self._declared_classes()))
 
     def _read_response(self, y: AnyArray) -> tuple[dict[str, Any], Array, tuple[str, ...]]:
         try:
@@ -108,18 +132,13 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
                 "Recode them as text, or remove the rows without one."
             ) from None
         classes, assumptions = self._public_classes(y)
-        facts = {
-            "kind": "logistic" if len(classes) == 2 else "multinomial",
-            "classes": tuple(classes.tolist()),
-        }
-        return facts, _codes(classes, y), assumptions
+        return _facts(classes), _codes(classes, y), assumptions
 
     def _public_classes(self, y: AnyArray) -> tuple[AnyArray, tuple[str, ...]]:
         if self.classes is None and self.neighbours == "add_remove":
             raise InvalidInput(
                 "Expected classes=[...] with neighbours='add_remove': classes read from the labels would "
-                "tell "
-                "whether the only person of a class is there. List the public set of classes."
+                "tell whether the only person of a class is there. List the public set of classes."
             )
         if self.classes is None:
             classes = np.unique(y)
@@ -129,6 +148,9 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
                     "Declare the public set of classes: classes=[...]."
                 )
             return classes, ("The set of classes is public knowledge (it was read from the labels).",)
+        return self._declared_classes(), ()
+
+    def _declared_classes(self) -> AnyArray:
         listed = list(self.classes) if np.iterable(self.classes) and not isinstance(self.classes, str) else []
         kinds = {isinstance(label, str) for label in listed}
         if len(set(listed)) < 2 or len(set(listed)) < len(listed) or len(kinds) > 1:
@@ -136,7 +158,7 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
                 "Expected classes to list two or more distinct labels, all of them text or all of them "
                 f"numbers, got classes={self.classes!r}."
             )
-        return np.unique(np.asarray(listed)), ()
+        return np.unique(np.asarray(listed))
 
     def _publish(self, release: Release) -> None:
         estimate = release.estimate
@@ -169,6 +191,12 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
         else:
             codes = scores.argmax(axis=1)
         return self.classes_[codes]  # type: ignore[no-any-return]
+
+
+def _facts(classes: AnyArray) -> dict[str, Any]:
+    """The kind of model that these classes make."""
+    kind = "logistic" if len(classes) == 2 else "multinomial"
+    return {"kind": kind, "classes": tuple(classes.tolist())}
 
 
 def _codes(classes: AnyArray, y: AnyArray) -> Array:

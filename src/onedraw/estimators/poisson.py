@@ -11,7 +11,7 @@ True
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -26,12 +26,15 @@ from onedraw.types import AnyArray, Array
 class PoissonRegressor(RegressorMixin, PrivateRegression):
     """Poisson regression for counts, published with differential privacy as one draw of a posterior.
 
-    The parameters are those of ``LogisticRegression`` without ``classes``. Counts need no upper bound.
+    The parameters are those of ``LogisticRegression`` without ``classes`` and without those of other
+    mechanisms: only "beta_divergence" is private for counts, which need no upper bound under it.
 
     Attributes:
         release_: the ``Release``, all that was learned from the data.
         coef_, intercept_: of the log mean, in original units.
     """
+
+    _kinds: ClassVar[tuple[str, ...]] = ("poisson",)
 
     def _read_response(self, y: AnyArray) -> tuple[dict[str, Any], Array, tuple[str, ...]]:
         counts = numbers(y)

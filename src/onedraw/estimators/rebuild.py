@@ -20,13 +20,16 @@ Edge cases:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from onedraw.errors import InvalidInput
 from onedraw.estimators.base import PrivateRegression
 from onedraw.estimators.linear import LinearRegression
 from onedraw.estimators.logistic import LogisticRegression
+from onedraw.estimators.offered import options_of
 from onedraw.estimators.poisson import PoissonRegressor
 from onedraw.model import unit_map
 from onedraw.release import Release
@@ -39,11 +42,26 @@ ESTIMATORS: dict[str, type[PrivateRegression]] = {
 }
 """By the kind of the released model."""
 
+REBUILDERS: dict[str, Callable[[Release], Any]] = {}
+"""Kinds of model whose estimators live in layers below add themselves here."""
+
 
 def from_release(release: Release) -> Any:
     """A fitted estimator with the released parameters, ``release_`` and ``guarantee_``; needs no data."""
+    kind = release.model.kind
+    if kind in REBUILDERS:
+        return REBUILDERS[kind](release)
+    if kind not in ESTIMATORS:
+        raise InvalidInput(
+            f"A release of kind {kind!r} holds the parameters of a model that only its author has, so there "
+            "is no estimator to rebuild. Its numbers are in release.parameters."
+        )
+    return fitted(ESTIMATORS[kind](**_options(release)), release)
+
+
+def fitted(estimator: PrivateRegression, release: Release) -> Any:
+    """The estimator as ``fit`` would have left it."""
     model = release.model
-    estimator = ESTIMATORS[model.kind](**_options(release))
     estimator.release_ = release
     estimator.n_features_in_ = model.num_features
     if model.features != tuple(f"x{i}" for i in range(model.num_features)):
@@ -60,14 +78,14 @@ def _options(release: Release) -> dict[str, Any]:
         "delta": guarantee.delta,
         "neighbours": guarantee.neighbours,
         "rows_per_person": guarantee.rows_per_person,
-        "draws": guarantee.draws,
         "fit_intercept": model.fit_intercept,
         "feature_bounds": None if model.feature_bounds is None else list(model.feature_bounds),
     }
     if release.mechanism.get("loss") == "BetaDivergence":
         options["beta"] = release.mechanism["beta"]  # the weight follows from it and epsilon
-    if release.mechanism.get("prior_scale") is not None:
         options["prior_scale"] = release.mechanism["prior_scale"]
+        options["draws"] = guarantee.draws
+    options.update(options_of(release))
     if release.evidence.level == "proved":
         boxed = release.mechanism.get("prior_box") is not None
         options.update({"evidence": "proved"} if boxed else {"engine": "grid"})
@@ -77,4 +95,7 @@ def _options(release: Release) -> dict[str, Any]:
         unit = 1.0 if model.target_bounds is None else unit_map(model.target_bounds, model.fit_intercept)[1]
         options["target_bounds"] = model.target_bounds
         options["noise_floor"] = None if model.scale_floor is None else model.scale_floor * unit
+        for option in ("response_bound", "noise_scale"):
+            if option in options:
+                options[option] *= unit
     return options

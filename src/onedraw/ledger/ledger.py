@@ -147,13 +147,7 @@ class Ledger:
             BudgetExceeded: the budget does not allow it; ``remaining`` says what it does.
             LedgerError: the charge does not fit the data set, or the file cannot be used.
         """
-        dataset = _name(dataset)
-        if not isinstance(guarantee, Guarantee):
-            raise InvalidInput(
-                f"Expected guarantee to be a Guarantee, got {type(guarantee).__name__}. "
-                "Use mechanism.guarantee, or Guarantee(epsilon=...)."
-            )
-        cost = cost_of(guarantee)
+        dataset, cost = _name(dataset), _cost(guarantee)
         content = {
             "epsilon": repr(float(guarantee.epsilon)),
             "delta": repr(float(guarantee.delta)),
@@ -169,12 +163,21 @@ class Ledger:
         }
         with self._transaction() as connection:
             ledger = self._books(connection)
-            book = self._book(ledger.books, dataset)
-            self._check_terms(book, guarantee)
-            self._check_budget(book, guarantee, cost)
+            self._check_charge(self._book(ledger.books, dataset), guarantee, cost)
             row = chain.append(connection, kind="charge", dataset=dataset, content=content)
         # Not before the block has ended: that is the commit.
         return receipt_of(ledger.id, row)
+
+    def check_affordable(self, dataset: str, guarantee: Guarantee) -> None:
+        """Raise what ``charge`` would raise now, and charge nothing.
+
+        For a look before the data are read: who has no budget left learns nothing from error messages about
+        them. It reserves nothing; only the charge decides.
+        """
+        cost = _cost(guarantee)
+        with self._transaction(write=False) as connection:
+            book = self._book(self._books(connection).books, _name(dataset))
+            self._check_charge(book, guarantee, cost)
 
     # -- reading
 
@@ -296,6 +299,10 @@ class Ledger:
         hint = f"Did you mean {close[0]!r}?" if close else register
         raise UnknownDataset(f"The ledger has no dataset {dataset!r}. {hint}", dataset=dataset)
 
+    def _check_charge(self, book: Book, guarantee: Guarantee, cost: Cost) -> None:
+        self._check_terms(book, guarantee)
+        self._check_budget(book, guarantee, cost)
+
     def _check_terms(self, book: Book, guarantee: Guarantee) -> None:
         """A charge is for the neighbours of the budget, and for persons with as many rows or more."""
         if guarantee.neighbours != book.neighbours:
@@ -344,6 +351,15 @@ class Ledger:
     def _call(self, method: str, dataset: str) -> str:
         more = ", epsilon=..." if method == "create" else ""
         return f"Ledger({self.path!r}).{method}({dataset!r}{more})"
+
+
+def _cost(guarantee: object) -> Cost:
+    if not isinstance(guarantee, Guarantee):
+        raise InvalidInput(
+            f"Expected guarantee to be a Guarantee, got {type(guarantee).__name__}. "
+            "Use mechanism.guarantee, or Guarantee(epsilon=...)."
+        )
+    return cost_of(guarantee)
 
 
 def _name(dataset: object) -> str:

@@ -49,16 +49,10 @@ from typing import ClassVar
 import numpy as np
 
 from onedraw._validate import positive
-from onedraw.mechanisms._base import (
-    BoundedMechanism,
-    bounded_design,
-    clipping_note,
-    need_bound,
-    need_delta,
-    response_note,
-)
+from onedraw.mechanisms._base import Requirements
 from onedraw.mechanisms._gaussian import gaussian_parameter
-from onedraw.mechanisms.one_posterior import Records
+from onedraw.mechanisms._linear import LINEAR_NEEDS, BoundedLinear, symmetric
+from onedraw.mechanisms.records import Records
 from onedraw.model import RegressionModel
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.release import Grid, coefficient_step
@@ -75,29 +69,22 @@ EVIDENCE = Evidence(
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaSSP(BoundedMechanism):
+class AdaSSP(BoundedLinear):
     """Noisy least squares. ``failure`` is the probability at which the ridge covers the noise in X'X."""
 
     name: ClassVar[str] = "adassp"
-    kinds: ClassVar[tuple[str, ...]] = ("linear",)
+    requirements: ClassVar[Requirements] = Requirements(
+        kinds=("linear",),
+        needs=LINEAR_NEEDS,
+        delta="needed",
+        prefer="linear regression: the strongest simple baseline",
+    )
 
-    feature_norm: float | None = None
-    response_bound: float | None = None
     failure: float = 0.05
 
     def _check(self, guarantee: Guarantee) -> Guarantee:
-        self._bounds()
         positive(failure=self.failure)
-        need_delta(guarantee, type(self).__name__, "its noise is Gaussian.")
         return guarantee
-
-    def _bounds(self) -> tuple[float, float]:
-        """X and Y."""
-        mechanism, why = type(self).__name__, "its noise must cover the largest product a record can add."
-        return (
-            need_bound(self.feature_norm, name="feature_norm", mechanism=mechanism, why=why),
-            need_bound(self.response_bound, name="response_bound", mechanism=mechanism, why=why),
-        )
 
     def sensitivities(self) -> tuple[float, float, float]:
         """Of the smallest eigenvalue, of X'X and of X'y, in L2."""
@@ -119,14 +106,12 @@ class AdaSSP(BoundedMechanism):
     def _values(
         self, data: Records, model: RegressionModel, rng: np.random.Generator
     ) -> tuple[Array, Evidence]:
-        norm, bound = self._bounds()
-        design = bounded_design(data.features, fit_intercept=model.fit_intercept, feature_norm=norm)
-        response = np.clip(data.response, -bound, bound)
+        design, response = self._clipped(data, model)
         eigenvalue_sd, moment_sd, product_sd = self.noise_scales()
         moments = design.T @ design
         smallest = max(0.0, float(np.linalg.eigvalsh(moments)[0]))
         noisy_smallest = smallest + eigenvalue_sd * rng.standard_normal()
-        noisy_moments = moments + moment_sd * symmetric_noise(rng, model.dim)
+        noisy_moments = moments + moment_sd * symmetric(rng.standard_normal((model.dim, model.dim)))
         noisy_products = design.T @ response + product_sd * rng.standard_normal(model.dim)
         # From here on the data are not touched again.
         ridge = self.ridge(noisy_smallest, model.dim)
@@ -140,25 +125,12 @@ class AdaSSP(BoundedMechanism):
         cautious = max(0.0, noisy_smallest - math.sqrt(math.log(6.0 / self.guarantee.delta)) * eigenvalue_sd)
         return max(0.0, moment_sd * math.sqrt(dim * math.log(2.0 * dim**2 / self.failure)) - cautious)
 
-    def grid(self, model: RegressionModel) -> Grid:
+    @property
+    def grid(self) -> Grid:
         """2^-40 of the unit of the coefficients, Y/X."""
         norm, bound = self._bounds()
         return Grid(coefficient=coefficient_step(bound / norm))
 
-    @property
-    def description(self) -> Mapping[str, str | float | None]:
-        """The public numbers that define the mechanism, for the release."""
+    def _numbers(self) -> Mapping[str, str | float | None]:
         norm, bound = self._bounds()
         return {"feature_norm": norm, "response_bound": bound, "failure": self.failure}
-
-    @property
-    def own_assumptions(self) -> tuple[str, ...]:
-        """What the reader of a release must know."""
-        norm, bound = self._bounds()
-        return clipping_note(norm), response_note(bound)
-
-
-def symmetric_noise(rng: np.random.Generator, dim: int) -> Array:
-    """A symmetric matrix whose distinct entries are independent standard normal numbers."""
-    upper = np.triu(rng.standard_normal((dim, dim)))
-    return np.asarray(upper + np.triu(upper, 1).T)

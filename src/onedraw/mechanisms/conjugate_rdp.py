@@ -16,15 +16,16 @@ y > (k - 1) t; between Beta(x + t, y) and Beta(x, y) it is (U(x) - U(x + y))/(k 
 (V(x) - V(x + y))/(k - 1) the other way round. The digamma function is concave and its derivative convex, so
 extrapolation makes U and V positive, decreasing and convex; both increase with t. Hence
 
-* replace-one: at most max(U(a) + V(b), U(b) + V(a))/(k - 1); if the number of records n is declared, the
-  worst data sets are the extreme ones (a convex function of the count), which have a + w(n - m) in place of
-  a or b + w(n - m) in place of b;
+* replace-one: at most max(U(a) + V(b), U(b) + V(a))/(k - 1). If the other person has fewer rows, the
+  normalisers no longer cancel but only lower the divergence (f is convex), and U <= V bounds counts that move
+  the same way. If the number of records n is declared (m = 1), the worst data sets are the extreme ones (a
+  convex function of the count), which have a + w(n - 1) in place of a or b + w(n - 1) in place of b;
 * add/remove: at most max(U(a), V(a), U(b), V(b))/(k - 1).  []
 
 *Gaussian mean, |y| <= Y, prior N(0, s^2), residual scale r.* Neighbours' posteriors share their precision
-P = 1/s^2 + w n/r^2 and their means differ by at most 2 m Y w/(r^2 P): D_k = k g^2/2 with
-g = 2 m Y w/(r^2 sqrt(P)), and in fact g-GDP, whose exact curve is used. Replace-one only: the precision
-shows n. []
+P = 1/s^2 + w n/r^2 and their means differ by at most 2 Y w/(r^2 P): D_k = k g^2/2 with
+g = 2 Y w/(r^2 sqrt(P)), and in fact g-GDP, whose exact curve is used. Replace-one with one row a person only:
+the precision shows n. []
 
 Edge cases:
     delta = 0 is refused: no weight > 0 bounds the log ratio. The golden value: Beta(4, 3) against Beta(3, 4).
@@ -49,16 +50,11 @@ from scipy import special
 
 from onedraw._validate import positive, whole
 from onedraw.errors import CalibrationError, InvalidInput
-from onedraw.families import Bernoulli
-from onedraw.mechanisms._base import (
-    BoundedMechanism,
-    need_bound,
-    need_delta,
-    response_note,
-    shared_count_only,
-)
+from onedraw.mechanisms._base import BoundedMechanism, Requirements, public_count_only
+from onedraw.mechanisms._beta_bernoulli import BetaBernoulli, counts
+from onedraw.mechanisms._bounds import response_note
 from onedraw.mechanisms._gaussian import gaussian_delta
-from onedraw.mechanisms.one_posterior import Records
+from onedraw.mechanisms.records import Records
 from onedraw.model import RegressionModel
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.release import Grid, coefficient_step
@@ -127,7 +123,7 @@ def beta_bernoulli_rdp(
     elif num_records is None:
         worst = np.maximum(rise[a] + fall[b], rise[b] + fall[a])
     else:
-        others = weight * max(0, num_records - guarantee.rows_per_person)
+        others = weight * max(0, num_records - 1)
         worst = np.maximum.reduce(
             [
                 rise[a] + _fall(b + others, shift, order),
@@ -171,17 +167,17 @@ def _beta_weight(prior: tuple[float, float], guarantee: Guarantee, num_records: 
 
 @dataclass(frozen=True, kw_only=True)
 class _ConjugateDraw(BoundedMechanism):
-    """What the two models share: an intercept-only description and a weight."""
+    """What the two models share: a weight, and the number of records if it is declared."""
 
     num_records: int | None = None
-    """Public under replace-one; declaring it allows a larger weight."""
+    """Public under replace-one with one row a person; declaring it allows a larger weight."""
 
     def _check(self, guarantee: Guarantee) -> Guarantee:
-        need_delta(guarantee, type(self).__name__, "a posterior draw's log ratio is unbounded.")
         if self.num_records is not None:
             whole(num_records=self.num_records)
             why = "a declared num_records must be public."
-            shared_count_only(guarantee, f"{type(self).__name__} with num_records", why)
+            public_count_only(guarantee, f"{type(self).__name__} with num_records", why)
+        super()._check(guarantee)
         self._solve(guarantee)
         return guarantee
 
@@ -194,14 +190,6 @@ class _ConjugateDraw(BoundedMechanism):
     def _solve(self, guarantee: Guarantee) -> float:
         """The largest weight at which one draw has this guarantee."""
 
-    def _check_model(self, model: RegressionModel) -> None:
-        super()._check_model(model)
-        if model.num_features or not model.fit_intercept:
-            raise InvalidInput(
-                f"{type(self).__name__} estimates one number: describe it as a model with an intercept and "
-                f"no features, got {model.num_features} features."
-            )
-
     def _check_count(self, data: Records) -> None:
         if self.num_records is not None and len(data.response) != self.num_records:
             raise InvalidInput(
@@ -211,40 +199,29 @@ class _ConjugateDraw(BoundedMechanism):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaBernoulliDraw(_ConjugateDraw):
+class BetaBernoulliDraw(_ConjugateDraw, BetaBernoulli):
     """One draw of a probability from its weighted Beta posterior, released as a logit."""
 
     name: ClassVar[str] = "beta_bernoulli_draw"
-
-    prior: tuple[float, float] = (1.0, 1.0)
+    requirements: ClassVar[Requirements] = Requirements(
+        kinds=("logistic",),
+        delta="needed",
+        intercept_only=True,
+        prefer="one draw of a probability",
+    )
 
     def _solve(self, guarantee: Guarantee) -> float:
-        for count in self.prior:
-            positive(prior=count)
         return _beta_weight(self.prior, guarantee, self.num_records)
 
     def _values(
         self, data: Records, model: RegressionModel, rng: np.random.Generator
     ) -> tuple[Array, Evidence]:
-        Bernoulli().check_response(data.response)
         self._check_count(data)
-        ones = float(data.response.sum())
-        weight, (a, b) = self.weight, self.prior
-        return logit_beta(rng, a + weight * ones, b + weight * (len(data.response) - ones), 1), EVIDENCE
+        ones, zeros = counts(data)
+        return self._logits(rng, self.weight * ones, self.weight * zeros, 1), EVIDENCE
 
-    def grid(self, model: RegressionModel) -> Grid:
-        """2^-40 of a unit of the logit."""
-        return Grid(coefficient=coefficient_step(1.0))
-
-    @property
-    def description(self) -> Mapping[str, str | float | None]:
-        """The public numbers that define the mechanism, for the release."""
-        return {"weight": self.weight, "prior_ones": self.prior[0], "prior_zeros": self.prior[1]}
-
-    @property
-    def own_assumptions(self) -> tuple[str, ...]:
-        """Nothing is clipped: the response is 0 or 1."""
-        return ()
+    def _numbers(self) -> Mapping[str, str | float | None]:
+        return {"weight": self.weight, **self._prior_counts}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,30 +229,30 @@ class GaussianMeanDraw(_ConjugateDraw):
     """One draw of a mean from its weighted normal posterior, for responses clipped to a bound."""
 
     name: ClassVar[str] = "gaussian_mean_draw"
-    kinds: ClassVar[tuple[str, ...]] = ("linear",)
+    requirements: ClassVar[Requirements] = Requirements(
+        kinds=("linear",),
+        needs={"response_bound": "one response moves the posterior mean in proportion to its size."},
+        delta="needed",
+        count="the posterior's spread shows how many records there are.",
+        intercept_only=True,
+        prefer="one draw of a mean",
+    )
 
     response_bound: float | None = None
     prior_scale: float = 3.0
     noise_scale: float = 1.0
 
     def _bound(self) -> float:
-        return need_bound(
-            self.response_bound,
-            name="response_bound",
-            mechanism=type(self).__name__,
-            why="one response moves the posterior mean in proportion to its size.",
-        )
+        return self._needed("response_bound")
 
     def _solve(self, guarantee: Guarantee) -> float:
-        shared_count_only(guarantee, type(self).__name__, "the posterior's spread shows how many there are.")
         positive(prior_scale=self.prior_scale)
         positive(noise_scale=self.noise_scale)
-        bound, rows = self._bound(), guarantee.rows_per_person
-        count = rows if self.num_records is None else max(rows, self.num_records)
+        bound, count = self._bound(), self.num_records or 1
 
         def meets(weight: float) -> bool:
             precision = self.precision(weight, count)
-            shift = 2.0 * rows * bound * weight / self.noise_scale**2 / math.sqrt(precision)
+            shift = 2.0 * bound * weight / self.noise_scale**2 / math.sqrt(precision)
             return gaussian_delta(shift, guarantee.epsilon) <= guarantee.delta
 
         return largest_weight(meets, guarantee.epsilon)
@@ -294,13 +271,12 @@ class GaussianMeanDraw(_ConjugateDraw):
         mean = weight * total / self.noise_scale**2 / precision
         return np.array([[mean + rng.standard_normal() / math.sqrt(precision)]]), EVIDENCE
 
-    def grid(self, model: RegressionModel) -> Grid:
+    @property
+    def grid(self) -> Grid:
         """2^-40 of the prior scale."""
         return Grid(coefficient=coefficient_step(self.prior_scale))
 
-    @property
-    def description(self) -> Mapping[str, str | float | None]:
-        """The public numbers that define the mechanism, for the release."""
+    def _numbers(self) -> Mapping[str, str | float | None]:
         return {
             "weight": self.weight,
             "response_bound": self._bound(),
@@ -312,13 +288,3 @@ class GaussianMeanDraw(_ConjugateDraw):
     def own_assumptions(self) -> tuple[str, ...]:
         """What the reader of a release must know."""
         return (response_note(self._bound()),)
-
-
-def logit_beta(rng: np.random.Generator, a: float | Array, b: float | Array, num: int) -> Array:
-    """Logits (num, 1) of Beta(a, b) draws, finite for any a, b > 0."""
-    # log of a Gamma(a) variable, as that of a Gamma(a + 1) variable times U^(1/a): nothing underflows.
-    logs = [
-        np.log(rng.standard_gamma(np.asarray(x) + 1.0, size=num)) - rng.standard_exponential(num) / x
-        for x in (a, b)
-    ]
-    return np.asarray(logs[0] - logs[1])[:, None]

@@ -34,73 +34,53 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-
 from onedraw._validate import whole
 from onedraw.errors import InvalidInput
 from onedraw.families import Bernoulli
 from onedraw.losses import Gibbs
-from onedraw.mechanisms._base import (
-    DEFAULT_NEEDS_NONE,
-    BoundedMechanism,
-    bounded_design,
-    clipping_note,
-    need_bound,
-)
-from onedraw.mechanisms.one_posterior import Records
+from onedraw.mechanisms._base import DEFAULT_NEEDS_NONE, Requirements
+from onedraw.mechanisms._posterior_draw import BoundedPosterior
 from onedraw.model import RegressionModel
-from onedraw.posterior import Posterior
 from onedraw.priors import Prior
 from onedraw.privacy.calibration import Calibration, calibrate_loss
 from onedraw.privacy.guarantee import Guarantee
-from onedraw.release import Grid, coefficient_step
-from onedraw.samplers.base import Evidence, Sampler
-from onedraw.samplers.exact import RejectionSampler
-from onedraw.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class GibbsPosterior(BoundedMechanism):
+class GibbsPosterior(BoundedPosterior):
     """Draws from the weighted logistic posterior on a box; ``num_parameters`` counts the intercept."""
 
     name: ClassVar[str] = "gibbs_posterior"
+    requirements: ClassVar[Requirements] = Requirements(
+        kinds=("logistic",),
+        needs={
+            "feature_norm": "the log-likelihood of one record is unbounded unless its linear predictor is "
+            "bounded, which takes a bound on the features and one on the parameters.",
+            "num_parameters": "the longest parameter vector in a box grows with their number. Count the "
+            "intercept.",
+        },
+        delta="composition",
+        exact_draw=True,
+        prefer="few parameters with known small ranges, and the likelihood itself is wanted",
+    )
 
-    feature_norm: float | None = None
     num_parameters: int | None = None
     prior: Prior = field(default_factory=lambda: Prior(box=1.0))
-    sampler: Sampler = field(default_factory=RejectionSampler)
-    draws: int = 1
 
     def _check(self, guarantee: Guarantee) -> Guarantee:
         return self._calibration(guarantee).guarantee
 
-    def _draws_released(self) -> int:
-        return whole(draws=self.draws)
-
-    def _norm(self) -> float:
-        return need_bound(
-            self.feature_norm,
-            name="feature_norm",
-            mechanism=type(self).__name__,
-            why="the log-likelihood of one record is unbounded unless its linear predictor is bounded, which "
-            "takes a bound on the features and one on the parameters.",
-        )
-
     @property
     def loss(self) -> Gibbs:
         """The loss with its certificate."""
-        norm, box = self._norm(), self.prior.box
+        norm, box = self._needed("feature_norm"), self.prior.box
         if box is None:
             raise InvalidInput(
-                f"{type(self).__name__} needs a prior truncated to a box, such as Prior(scale=3.0, box=1.0): "
-                "the log-likelihood of one record is unbounded unless the parameters are bounded. "
-                f"{DEFAULT_NEEDS_NONE}"
+                f"{type(self).__name__} needs a prior truncated to a box (prior_box=... of an estimator), "
+                "such as Prior(scale=3.0, box=1.0): the log-likelihood of one record is unbounded unless "
+                f"the parameters are bounded. {DEFAULT_NEEDS_NONE}"
             )
-        if self.num_parameters is None:
-            raise InvalidInput(
-                f"{type(self).__name__} needs num_parameters=...: the longest parameter vector in a box "
-                f"grows with their number. Count the intercept. {DEFAULT_NEEDS_NONE}"
-            )
+        self._needed("num_parameters")
         radius = box * self.prior.scale * math.sqrt(whole(num_parameters=self.num_parameters))
         return Gibbs(Bernoulli(), predictor_bound=norm * radius)
 
@@ -119,19 +99,6 @@ class GibbsPosterior(BoundedMechanism):
         """The weight of the loss."""
         return self._calibration(self.guarantee).weight
 
-    def posterior(self, data: Records, *, fit_intercept: bool = True) -> Posterior:
-        """The posterior of the clipped data. Private."""
-        Bernoulli().check_response(data.response)
-        return Posterior(
-            loss=self.loss,
-            beta=1.0,
-            weight=self.weight,
-            prior=self.prior,
-            features=bounded_design(data.features, fit_intercept=fit_intercept, feature_norm=self._norm()),
-            response=data.response,
-            fit_intercept=False,  # its column is part of the clipped design
-        )
-
     def _check_model(self, model: RegressionModel) -> None:
         super()._check_model(model)
         if model.dim != self.num_parameters:
@@ -140,29 +107,11 @@ class GibbsPosterior(BoundedMechanism):
                 "calibration holds for that number only."
             )
 
-    def _values(
-        self, data: Records, model: RegressionModel, rng: np.random.Generator
-    ) -> tuple[Array, Evidence]:
-        posterior = self.posterior(data, fit_intercept=model.fit_intercept)
-        draws = self.sampler.sample(posterior, self.guarantee.draws, rng)
-        return draws.values, draws.evidence
-
-    def grid(self, model: RegressionModel) -> Grid:
-        """2^-40 of the prior scale."""
-        return Grid(coefficient=coefficient_step(self.prior.scale))
-
-    @property
-    def description(self) -> Mapping[str, str | float | None]:
-        """The public numbers that define the mechanism, for the release."""
+    def _numbers(self) -> Mapping[str, str | float | None]:
         return {
-            "feature_norm": self._norm(),
+            "feature_norm": self.feature_norm,
             "predictor_bound": self.loss.predictor_bound,
             "weight": self.weight,
             "prior_scale": float(self.prior.scale),
             "prior_box": self.prior.box,
         }
-
-    @property
-    def own_assumptions(self) -> tuple[str, ...]:
-        """What the reader of a release must know."""
-        return (clipping_note(self._norm()),)

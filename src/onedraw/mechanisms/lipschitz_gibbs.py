@@ -34,6 +34,7 @@ iteration counts that its proved error bounds ask for at a useful delta cannot b
 Edge cases:
     delta = 0 is refused: the log ratio of neighbours is unbounded. n = 0 draws from the prior.
 
+>>> from onedraw.priors import Prior
 >>> mechanism = LipschitzGibbs(feature_norm=1.0, prior=Prior(scale=2.0)).calibrate(epsilon=1.0, delta=1e-5)
 >>> round(mechanism.weight, 4), round(mechanism.gaussian, 4)            # w = a/(2 L s)
 (0.067, 0.2681)
@@ -43,52 +44,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
-
-from onedraw._validate import one_of, whole
+from onedraw._validate import one_of
 from onedraw.errors import CalibrationError
 from onedraw.families import Bernoulli
 from onedraw.losses import Gibbs
-from onedraw.mechanisms._base import (
-    BoundedMechanism,
-    bounded_design,
-    clipping_note,
-    need_bound,
-    need_delta,
-)
+from onedraw.mechanisms._base import Requirements
 from onedraw.mechanisms._gaussian import gaussian_delta, gaussian_parameter
-from onedraw.mechanisms.one_posterior import Records
-from onedraw.model import RegressionModel
-from onedraw.posterior import Posterior
-from onedraw.priors import Prior
+from onedraw.mechanisms._posterior_draw import BoundedPosterior
 from onedraw.privacy.guarantee import Guarantee
-from onedraw.release import Grid, coefficient_step
-from onedraw.samplers.base import Evidence, Sampler
-from onedraw.samplers.exact import RejectionSampler
-from onedraw.types import Array
 
 FORMULAS = ("exact", "published")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LipschitzGibbs(BoundedMechanism):
+class LipschitzGibbs(BoundedPosterior):
     """Draws from the weighted logistic posterior under a normal prior, for bounded features."""
 
     name: ClassVar[str] = "lipschitz_gibbs"
+    requirements: ClassVar[Requirements] = Requirements(
+        kinds=("logistic",),
+        needs={
+            "feature_norm": "the logistic loss is as steep as the feature vector is long, and its steepness "
+            "is what a record can do to the posterior.",
+        },
+        delta="needed",
+        exact_draw=True,
+        prefer="features have a tight bound and δ > 0 is acceptable",
+    )
 
-    feature_norm: float | None = None
-    prior: Prior = field(default_factory=Prior)
-    sampler: Sampler = field(default_factory=RejectionSampler)
     formula: Literal["exact", "published"] = "exact"
-    draws: int = 1
 
     def _check(self, guarantee: Guarantee) -> Guarantee:
         one_of(FORMULAS, formula=self.formula)
-        self._norm()
-        need_delta(guarantee, type(self).__name__, "the log ratio of neighbouring posteriors is unbounded.")
         if self.formula == "published":
             epsilon, delta = guarantee.epsilon, guarantee.delta
             true = gaussian_delta(published_parameter(epsilon, delta), epsilon)
@@ -100,17 +90,10 @@ class LipschitzGibbs(BoundedMechanism):
                 )
         return guarantee
 
-    def _draws_released(self) -> int:
-        return whole(draws=self.draws)
-
-    def _norm(self) -> float:
-        return need_bound(
-            self.feature_norm,
-            name="feature_norm",
-            mechanism=type(self).__name__,
-            why="the logistic loss is as steep as the feature vector is long, and its steepness is what a "
-            "record can do to the posterior.",
-        )
+    @property
+    def loss(self) -> Gibbs:
+        """The logistic loss, unbounded but Lipschitz."""
+        return Gibbs(Bernoulli())
 
     @property
     def gaussian(self) -> float:
@@ -123,49 +106,18 @@ class LipschitzGibbs(BoundedMechanism):
     def weight(self) -> float:
         """The weight of the loss, from a = sqrt(k) c m w L s."""
         guarantee = self.guarantee
-        lipschitz = self._norm() * guarantee.rows_per_person
+        lipschitz = self._needed("feature_norm") * guarantee.rows_per_person
         lipschitz *= 2.0 if guarantee.neighbours == "replace_one" else 1.0
         return self.gaussian / (lipschitz * self.prior.scale * math.sqrt(guarantee.draws))
 
-    def posterior(self, data: Records, *, fit_intercept: bool = True) -> Posterior:
-        """The posterior of the clipped data. Private."""
-        Bernoulli().check_response(data.response)
-        return Posterior(
-            loss=Gibbs(Bernoulli()),
-            beta=1.0,
-            weight=self.weight,
-            prior=self.prior,
-            features=bounded_design(data.features, fit_intercept=fit_intercept, feature_norm=self._norm()),
-            response=data.response,
-            fit_intercept=False,  # its column is part of the clipped design
-        )
-
-    def _values(
-        self, data: Records, model: RegressionModel, rng: np.random.Generator
-    ) -> tuple[Array, Evidence]:
-        posterior = self.posterior(data, fit_intercept=model.fit_intercept)
-        draws = self.sampler.sample(posterior, self.guarantee.draws, rng)
-        return draws.values, draws.evidence
-
-    def grid(self, model: RegressionModel) -> Grid:
-        """2^-40 of the prior scale."""
-        return Grid(coefficient=coefficient_step(self.prior.scale))
-
-    @property
-    def description(self) -> Mapping[str, str | float | None]:
-        """The public numbers that define the mechanism, for the release."""
+    def _numbers(self) -> Mapping[str, str | float | None]:
         return {
             "formula": self.formula,
-            "feature_norm": self._norm(),
+            "feature_norm": self.feature_norm,
             "weight": self.weight,
             "prior_scale": float(self.prior.scale),
             "prior_box": self.prior.box,
         }
-
-    @property
-    def own_assumptions(self) -> tuple[str, ...]:
-        """What the reader of a release must know."""
-        return (clipping_note(self._norm()),)
 
 
 def published_parameter(epsilon: float, delta: float) -> float:

@@ -38,10 +38,10 @@ import numpy as np
 from scipy import special
 
 from onedraw._validate import whole
-from onedraw.mechanisms._base import shared_count_only
-from onedraw.mechanisms.conjugate_rdp import logit_beta
-from onedraw.mechanisms.one_posterior import Records
-from onedraw.mechanisms.sufficient_statistics import BetaBernoulliSSP, LinearSSP, nearest_psd
+from onedraw.mechanisms._base import Requirements
+from onedraw.mechanisms._linear import LINEAR_NEEDS
+from onedraw.mechanisms.records import Records
+from onedraw.mechanisms.sufficient_statistics import BetaBernoulliSSP, LinearSSP, NoisyMoments, nearest_psd
 from onedraw.model import RegressionModel
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.types import Array
@@ -54,12 +54,12 @@ class BetaBernoulliNoiseAware(BetaBernoulliSSP):
     """The exact posterior of a probability given a noisy count, released as logits."""
 
     name: ClassVar[str] = "beta_bernoulli_noise_aware"
-
-    def _check(self, guarantee: Guarantee) -> Guarantee:
-        shared_count_only(
-            guarantee, type(self).__name__, "the law of the count of ones involves their number."
-        )
-        return super()._check(guarantee)
+    requirements: ClassVar[Requirements] = Requirements(
+        kinds=("logistic",),
+        count="the law of the count of ones involves the number of records.",
+        intercept_only=True,
+        prefer="a probability with an honest interval",
+    )
 
     def _draw_posterior(self, noisy_ones: float, num_records: int, rng: np.random.Generator) -> Array:
         a, b = self.prior
@@ -71,7 +71,7 @@ class BetaBernoulliNoiseAware(BetaBernoulliSSP):
         )
         mass = np.exp(log_mass - log_mass.max())
         drawn = rng.choice(ones, size=self.draws, p=mass / mass.sum())
-        return logit_beta(rng, a + drawn, b + num_records - drawn, self.draws)
+        return self._logits(rng, drawn, num_records - drawn, self.draws)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +79,11 @@ class LinearNoiseAware(LinearSSP):
     """The posterior of linear coefficients given noisy moments, by a Markov chain on released numbers."""
 
     name: ClassVar[str] = "linear_noise_aware"
+    requirements: ClassVar[Requirements] = Requirements(
+        kinds=("linear",),
+        needs=LINEAR_NEEDS,
+        prefer="honest intervals for a linear model with few features",
+    )
 
     warm_up: int = 300
     thin: int = 3
@@ -88,16 +93,8 @@ class LinearNoiseAware(LinearSSP):
         whole(thin=self.thin)
         return super()._check(guarantee)
 
-    def _draw_posterior(
-        self,
-        moments: Array,
-        products: Array,
-        noise_scale: float,
-        residual: float,
-        prior: float,
-        rng: np.random.Generator,
-    ) -> Array:
-        chain = _Chain(moments, products, noise_scale, residual, prior, rng)
+    def _draw_posterior(self, noisy: NoisyMoments, rng: np.random.Generator) -> Array:
+        chain = _Chain(noisy, rng)
         for sweep in range(self.warm_up):
             chain.sweep(tune=sweep % 20 == 19)
         draws = []
@@ -111,19 +108,12 @@ class LinearNoiseAware(LinearSSP):
 class _Chain:
     """The state of the Markov chain on (A, theta, q, v). Sees noisy numbers only."""
 
-    def __init__(
-        self,
-        moments: Array,
-        products: Array,
-        noise_scale: float,
-        residual: float,
-        prior: float,
-        rng: np.random.Generator,
-    ) -> None:
-        self.noisy_moments, self.noisy_products = moments, products
-        self.noise_scale, self.residual, self.prior, self.rng = noise_scale, residual, prior, rng
-        dim = len(products)
-        self.moments = nearest_psd(moments) + noise_scale * np.eye(dim)
+    def __init__(self, noisy: NoisyMoments, rng: np.random.Generator) -> None:
+        self.noisy_moments, self.noisy_products = noisy.moments, noisy.products
+        self.residual, self.prior, self.rng = noisy.residual, noisy.prior, rng
+        noise_scale = self.noise_scale = noisy.noise_scale
+        dim = len(noisy.products)
+        self.moments = nearest_psd(noisy.moments) + noise_scale * np.eye(dim)
         self.variance = np.full(dim, 2.0 * noise_scale**2)
         self.theta: Array = np.zeros(dim)
         self.entries = list(zip(*np.triu_indices(dim), strict=True))

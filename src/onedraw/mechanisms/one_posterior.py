@@ -33,52 +33,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from onedraw._random import generator
-from onedraw.errors import CalibrationError, InvalidInput
+from onedraw.errors import CalibrationError
 from onedraw.losses.base import Loss
-from onedraw.model import RegressionModel
+from onedraw.mechanisms._base import Requirements, uncalibrated
+from onedraw.mechanisms._posterior_draw import PosteriorDraw
+from onedraw.mechanisms.records import Records
+from onedraw.model.regression import KINDS
 from onedraw.posterior import Posterior
-from onedraw.priors import Prior
 from onedraw.privacy.calibration import Calibration, calibrate_loss
 from onedraw.privacy.guarantee import Guarantee
-from onedraw.release import Grid, Release, coefficient_step, scale_step
-from onedraw.samplers.base import Draws, Sampler
-from onedraw.types import Array
-
-EXACTNESS = {
-    "searched": ("The draw is exact: the search behind the envelope's bound missed no higher point.",),
-}
-"""What each level of evidence leaves to be assumed."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Records:
-    """Private records in working units: features (n, d) and response (n,), checked to be finite."""
-
-    features: Array
-    response: Array
-
-    def __post_init__(self) -> None:
-        if self.features.ndim != 2 or self.response.shape != self.features.shape[:1]:
-            raise InvalidInput(
-                f"Expected features (n, d) and response (n,), got shapes {self.features.shape} and "
-                f"{self.response.shape}."
-            )
-        if not (np.isfinite(self.features).all() and np.isfinite(self.response).all()):
-            raise InvalidInput("Expected finite records, got NaN or infinite values. Remove or impute them.")
+from onedraw.samplers.base import Draws
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnePosteriorSample:
+class OnePosteriorSample(PosteriorDraw):
     """Draws from prior * exp(-weight * sum of losses), calibrated before any data are seen."""
 
+    name: ClassVar[str] = "one_posterior_sample"
+    requirements: ClassVar[Requirements] = Requirements(
+        kinds=KINDS,
+        delta="composition",
+        exact_draw=True,
+        prefer="the default: no bounds, robust to outliers",
+    )
+
     loss: Loss
-    prior: Prior
-    sampler: Sampler
     calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
@@ -93,8 +76,7 @@ class OnePosteriorSample:
         ):
             raise CalibrationError(
                 "This calibration was made for another loss, and its guarantee does not hold for this one. "
-                "Call "
-                "calibrate(epsilon=...) again."
+                "Call calibrate(epsilon=...) again."
             )
 
     def calibrate(self, *, epsilon: float, **options: Any) -> OnePosteriorSample:
@@ -105,7 +87,7 @@ class OnePosteriorSample:
     def calibrated(self) -> Calibration:
         """The calibration, or an error that says how to get one."""
         if self.calibration is None:
-            raise CalibrationError("This mechanism has no guarantee yet: call calibrate(epsilon=...) first.")
+            raise uncalibrated()
         return self.calibration
 
     @property
@@ -135,35 +117,12 @@ class OnePosteriorSample:
     def draws(
         self, data: Records, num_draws: int, rng: np.random.Generator, *, fit_intercept: bool = True
     ) -> Draws:
-        """Draws with the scale itself (not its coordinate) in the last column. Private: not on the grid, not
-        counted.
-        """
-        draws = self.sampler.sample(self.posterior(data, fit_intercept=fit_intercept), num_draws, rng)
-        if self.prior.noise is None:
-            return draws
-        values = draws.values.copy()
-        values[:, -1] = self.prior.noise.scale(values[:, -1])
-        return replace(draws, values=values)
+        """Draws with the scale itself in the last column. Private: not on the grid, not counted."""
+        return self._sample(data, num_draws, rng, fit_intercept=fit_intercept)
 
-    def check(self, data: Records, *, fit_intercept: bool = True) -> None:
-        """Refuse what public facts alone rule out, before any budget is spent."""
-        self.sampler.check(self.posterior(data, fit_intercept=fit_intercept))
-
-    @property
-    def grid(self) -> Grid:
-        """The public grid that this mechanism rounds its releases to."""
-        noise = self.prior.noise
-        return Grid(
-            coefficient=coefficient_step(self.prior.scale),
-            scale=None if noise is None else scale_step(noise.floor),
-        )
-
-    @property
-    def description(self) -> dict[str, str | float | None]:
-        """The public numbers that define the posterior, for the release."""
+    def _numbers(self) -> Mapping[str, str | float | None]:
         calibration = self.calibrated
         return {
-            "name": "one_posterior_sample",
             "loss": type(self.loss).__name__,
             "family": calibration.family,
             "beta": calibration.beta,
@@ -171,34 +130,3 @@ class OnePosteriorSample:
             "prior_scale": float(self.prior.scale),
             "prior_box": self.prior.box,
         }
-
-    def release(
-        self,
-        data: Records,
-        *,
-        model: RegressionModel,
-        random_state: Any = None,
-        assumptions: tuple[str, ...] = (),
-        receipt: Mapping[str, str] | None = None,
-    ) -> Release:
-        """Draw, round to the public grid, and say what was done. Everything else stays here."""
-        guarantee = self.guarantee
-        if data.features.shape[1] != model.num_features:
-            raise InvalidInput(
-                f"Expected records with the {model.num_features} features of the model, got "
-                f"{data.features.shape[1]}."
-            )
-        rng, seeded = generator(random_state)
-        draws = self.draws(data, guarantee.draws, rng, fit_intercept=model.fit_intercept)
-        return Release(
-            model=model,
-            draws=tuple(tuple(row) for row in self.grid.round(draws.values).tolist()),
-            grid=self.grid,
-            mechanism=self.description,
-            guarantee=guarantee,
-            assumptions=(*assumptions, *EXACTNESS.get(draws.evidence.level, ())),
-            evidence=draws.evidence,
-            seeded=seeded,
-            num_records=len(data.response) if guarantee.num_records_is_public else None,
-            receipt=receipt,
-        )

@@ -5,9 +5,9 @@ The estimate is theta = argmin (1/n) sum of losses + (lambda/2) |theta|^2, inter
 
 Guarantee:
     epsilon-DP (pure) under replace-one, for features of norm at most X (``feature_norm``; longer ones are
-    shrunk). With m rows a person and a solver whose gradient is at most t = ``tolerance`` m X/n,
+    shrunk). With a solver whose gradient is at most t = ``tolerance`` X/n,
 
-        |theta - theta'|_2 <= D = 2 m X (1 + tolerance) / (n lambda),
+        |theta - theta'|_2 <= D = 2 X (1 + tolerance) / (n lambda),
 
     * ``noise="spherical"``: density proportional to exp(-epsilon |z|_2/D), that is, a Gamma(p, D/epsilon)
       radius in a uniform direction;
@@ -16,13 +16,13 @@ Guarantee:
       2p/(n lambda epsilon). (The scale 2/(n lambda epsilon) seen in print is too small by p - 1 and more.)
 
 *Proof.* Both objectives are lambda-strongly convex, and at the minimiser of one the gradient of the other is
-the difference of the m changed records' gradients over n: at most 2 m X/n, since each is a number in (0, 1)
-times a feature vector. So the exact minimisers are within 2 m X/(n lambda). The computed ones are within
+the difference of the changed records' gradients over n: at most 2 X/n, since each is a number in (0, 1)
+times a feature vector. So the exact minimisers are within 2 X/(n lambda). The computed ones are within
 t/lambda of them, each. Noise with density proportional to exp(-epsilon norm(z)/D) for the norm in which D
 bounds the move gives a density ratio of at most exp(epsilon). []
 
-Why replace-one only: the noise and the estimate use n as a public number, which add/remove neighbours do not
-share. The solver either certifies its residual, rounding included, or raises.
+Why replace-one and one row a person only: the noise and the estimate use n as a public number, which other
+neighbours do not share. The solver either certifies its residual, rounding included, or raises.
 
 Edge cases:
     n = 0 has no estimate and is refused. The error of a failed solve depends on the data, but with
@@ -49,121 +49,17 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from onedraw._validate import one_of, positive, whole
+from onedraw._validate import one_of, whole
 from onedraw.errors import InvalidInput
-from onedraw.families import Bernoulli
-from onedraw.mechanisms._base import (
-    BoundedMechanism,
-    bounded_design,
-    clipping_note,
-    epsilon_only,
-    need_bound,
-    shared_count_only,
-)
-from onedraw.mechanisms._logistic import minimise
-from onedraw.mechanisms.one_posterior import Records
+from onedraw.mechanisms._base import Requirements
+from onedraw.mechanisms._perturbed_fit import PerturbedFit, spherical
+from onedraw.mechanisms.records import Records
 from onedraw.model import RegressionModel
 from onedraw.privacy.guarantee import Guarantee
-from onedraw.release import Grid, coefficient_step
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array
 
 NOISE = ("spherical", "laplace")
-
-
-@dataclass(frozen=True, kw_only=True)
-class OutputPerturbation(BoundedMechanism):
-    """Noise on the minimiser. ``regularisation`` is lambda; ``tolerance`` the solver's share of the noise."""
-
-    name: ClassVar[str] = "output_perturbation"
-
-    feature_norm: float | None = None
-    regularisation: float = 0.01
-    noise: Literal["spherical", "laplace"] = "spherical"
-    tolerance: float = 1e-3
-
-    def _check(self, guarantee: Guarantee) -> Guarantee:
-        one_of(NOISE, noise=self.noise)
-        positive(tolerance=self.tolerance)
-        positive(
-            regularisation=self.regularisation,
-            remedy="Without it one record can move the estimate arbitrarily far.",
-        )
-        self._norm()
-        epsilon_only(guarantee, type(self).__name__)
-        shared_count_only(
-            guarantee,
-            type(self).__name__,
-            "its noise is scaled by the number of records, which must be public.",
-        )
-        return guarantee
-
-    def _norm(self) -> float:
-        return need_bound(
-            self.feature_norm,
-            name="feature_norm",
-            mechanism=type(self).__name__,
-            why="one record moves the estimate in proportion to the length of its feature vector, so the "
-            "noise must cover the longest one that may occur.",
-        )
-
-    def sensitivity(self, *, num_records: int) -> float:
-        """How far, in Euclidean distance, one person can move the computed estimate."""
-        n = whole(num_records=num_records, remedy="There is no estimate without records.")
-        moved = 2.0 * self.guarantee.rows_per_person * self._norm() / (n * self.regularisation)
-        return moved * (1.0 + self.tolerance)
-
-    def noise_scale(self, *, num_records: int, dim: int) -> float:
-        """The scale of the radius (spherical) or of each coordinate (laplace)."""
-        scale = self.sensitivity(num_records=num_records) / self.guarantee.epsilon
-        return scale if self.noise == "spherical" else math.sqrt(dim) * scale
-
-    def estimate(self, design: Array, response: Array) -> Array:
-        """The minimiser (p,) to the declared tolerance. Private."""
-        n = len(response)
-        # In sums instead of means: the residual is m X tolerance, a share ``tolerance`` of the sensitivity.
-        return minimise(
-            design,
-            2.0 * response - 1.0,
-            ridge=n * self.regularisation,
-            tilt=np.zeros(design.shape[1]),
-            feature_norm=self._norm(),
-            residual=self.tolerance * self._norm() * self.guarantee.rows_per_person,
-        )
-
-    def _values(
-        self, data: Records, model: RegressionModel, rng: np.random.Generator
-    ) -> tuple[Array, Evidence]:
-        Bernoulli().check_response(data.response)
-        if not len(data.response):
-            raise InvalidInput("Expected at least one record: there is no estimate to add noise to.")
-        design = bounded_design(data.features, fit_intercept=model.fit_intercept, feature_norm=self._norm())
-        scale = self.noise_scale(num_records=len(data.response), dim=model.dim)
-        noise = rng.laplace(scale=scale, size=model.dim)
-        if self.noise == "spherical":
-            noise = spherical(rng, model.dim, scale)
-        return (self.estimate(design, data.response) + noise)[None, :], EVIDENCE
-
-    def grid(self, model: RegressionModel) -> Grid:
-        """2^-40 of a length that no estimate exceeds: |theta|^2 <= 2 log 2/lambda, or 0 would be better."""
-        return Grid(coefficient=coefficient_step(math.sqrt(2.0 * math.log(2.0) / self.regularisation)))
-
-    @property
-    def description(self) -> Mapping[str, str | float | None]:
-        """The public numbers that define the mechanism, for the release."""
-        return {
-            "noise": self.noise,
-            "feature_norm": self._norm(),
-            "regularisation": self.regularisation,
-            "tolerance": self.tolerance,
-        }
-
-    @property
-    def own_assumptions(self) -> tuple[str, ...]:
-        """What the reader of a release must know."""
-        return (clipping_note(self._norm()),)
-
-
 EVIDENCE = Evidence(
     level="accounted",
     statement=(
@@ -173,7 +69,61 @@ EVIDENCE = Evidence(
 )
 
 
-def spherical(rng: np.random.Generator, dim: int, scale: float) -> Array:
-    """Noise (dim,) with density proportional to exp(-|z|/scale)."""
-    direction = rng.standard_normal(dim)
-    return np.asarray(rng.gamma(dim, scale) * direction / np.linalg.norm(direction))
+@dataclass(frozen=True, kw_only=True)
+class OutputPerturbation(PerturbedFit):
+    """Noise on the minimiser. ``regularisation`` is lambda; ``tolerance`` the solver's share of the noise."""
+
+    name: ClassVar[str] = "output_perturbation"
+    requirements: ClassVar[Requirements] = Requirements(
+        kinds=("logistic",),
+        needs={
+            "feature_norm": "one record moves the estimate in proportion to the length of its feature "
+            "vector, so the noise must cover the longest one that may occur.",
+        },
+        count="its noise is scaled by the number of records, which must be public.",
+        prefer="large n and strong regularisation; speed",
+    )
+
+    noise: Literal["spherical", "laplace"] = "spherical"
+    tolerance: float = 1e-3
+
+    def _check(self, guarantee: Guarantee) -> Guarantee:
+        one_of(NOISE, noise=self.noise)
+        return super()._check(guarantee)
+
+    def sensitivity(self, *, num_records: int) -> float:
+        """How far, in Euclidean distance, one person can move the computed estimate."""
+        n = whole(num_records=num_records, remedy="There is no estimate without records.")
+        moved = 2.0 * self._norm() / (n * self.regularisation)
+        return moved * (1.0 + self.tolerance)
+
+    def noise_scale(self, *, num_records: int, dim: int) -> float:
+        """The scale of the radius (spherical) or of each coordinate (laplace)."""
+        scale = self.sensitivity(num_records=num_records) / self.guarantee.epsilon
+        return scale if self.noise == "spherical" else math.sqrt(dim) * scale
+
+    def estimate(self, design: Array, response: Array) -> Array:
+        """The minimiser (p,) to the declared tolerance. Private."""
+        # In sums instead of means: the residual is X tolerance, a share ``tolerance`` of the sensitivity.
+        ridge, tilt = len(response) * self.regularisation, np.zeros(design.shape[1])
+        return self._minimise(design, response, ridge=ridge, tilt=tilt)
+
+    def _values(
+        self, data: Records, model: RegressionModel, rng: np.random.Generator
+    ) -> tuple[Array, Evidence]:
+        design = self._design(data, model)
+        if not len(data.response):
+            raise InvalidInput("Expected at least one record: there is no estimate to add noise to.")
+        scale = self.noise_scale(num_records=len(data.response), dim=model.dim)
+        noise = rng.laplace(scale=scale, size=model.dim)
+        if self.noise == "spherical":
+            noise = spherical(rng, model.dim, scale)
+        return (self.estimate(design, data.response) + noise)[None, :], EVIDENCE
+
+    def _numbers(self) -> Mapping[str, str | float | None]:
+        return {
+            "noise": self.noise,
+            "feature_norm": self.feature_norm,
+            "regularisation": self.regularisation,
+            "tolerance": self.tolerance,
+        }

@@ -8,9 +8,10 @@ knows about the noise is in ``noise_aware.py``.
 Guarantee:
     epsilon-DP (pure), for the whole posterior, with m rows a person:
 
-    * ``BetaBernoulliSSP``: the number of ones plus Laplace noise of scale m/epsilon under replace-one, where
-      n is public; both counts, each with that noise, under add/remove. *Proof.* A row is in one count: m rows
-      move the number of ones by at most m, or, added, the two counts by m in L1. []
+    * ``BetaBernoulliSSP``: the number of ones plus Laplace noise of scale 1/epsilon where n is public
+      (replace-one, m = 1); elsewhere both counts, each with noise of scale m c/epsilon, c = 2 (replace-one)
+      or 1 (add/remove). *Proof.* A row is in one count. Replacing one moves the number of ones by at most 1;
+      m rows removed and up to m others added move the two counts by 2m in L1, and m rows added by m. []
     * ``LinearSSP``: with x divided by X and y by Y (both clipped), the distinct entries of X'X and X'y plus
       Laplace noise of scale m c ((p + 1)/2 + sqrt(p))/epsilon, c = 2 (replace-one) or 1 (add/remove).
       *Proof.* For |x|_2 <= 1 the distinct entries of xx' have L1 norm (|x|_1^2 + |x|_2^2)/2 <= (p + 1)/2, and
@@ -38,18 +39,10 @@ from typing import ClassVar
 import numpy as np
 
 from onedraw._validate import positive, whole
-from onedraw.errors import InvalidInput
-from onedraw.families import Bernoulli
-from onedraw.mechanisms._base import (
-    BoundedMechanism,
-    bounded_design,
-    clipping_note,
-    epsilon_only,
-    need_bound,
-    response_note,
-)
-from onedraw.mechanisms.conjugate_rdp import logit_beta
-from onedraw.mechanisms.one_posterior import Records
+from onedraw.mechanisms._base import BoundedMechanism, Requirements
+from onedraw.mechanisms._beta_bernoulli import BetaBernoulli, counts
+from onedraw.mechanisms._linear import LINEAR_NEEDS, BoundedLinear, symmetric
+from onedraw.mechanisms.records import Records
 from onedraw.model import RegressionModel
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.release import Grid, coefficient_step
@@ -76,138 +69,99 @@ class NoisyPosterior(BoundedMechanism):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaBernoulliSSP(NoisyPosterior):
-    """The Beta posterior of a probability from a noisy count, released as logits."""
+class BetaBernoulliSSP(NoisyPosterior, BetaBernoulli):
+    """The Beta posterior of a probability from noisy counts, released as logits."""
 
     name: ClassVar[str] = "beta_bernoulli_ssp"
-
-    prior: tuple[float, float] = (1.0, 1.0)
-
-    def _check(self, guarantee: Guarantee) -> Guarantee:
-        for count in self.prior:
-            positive(prior=count)
-        epsilon_only(guarantee, type(self).__name__)
-        return guarantee
-
-    def _check_model(self, model: RegressionModel) -> None:
-        super()._check_model(model)
-        if model.num_features or not model.fit_intercept:
-            raise InvalidInput(
-                f"{type(self).__name__} estimates one number: describe it as a model with an intercept and "
-                f"no features, got {model.num_features} features."
-            )
+    requirements: ClassVar[Requirements] = Requirements(
+        kinds=("logistic",),
+        intercept_only=True,
+        prefer="comparison; its intervals are too short",
+    )
 
     @property
     def noise_scale(self) -> float:
         """The scale of the Laplace noise on each count."""
-        return self.guarantee.rows_per_person / self.guarantee.epsilon
+        guarantee = self.guarantee
+        moved = 1.0 if guarantee.num_records_is_public else changed_rows(guarantee)
+        return moved / guarantee.epsilon
 
     def _values(
         self, data: Records, model: RegressionModel, rng: np.random.Generator
     ) -> tuple[Array, Evidence]:
-        Bernoulli().check_response(data.response)
-        ones = float(data.response.sum()) + rng.laplace(scale=self.noise_scale)
-        if self.guarantee.neighbours == "replace_one":
-            return self._draw_posterior(ones, len(data.response), rng), EVIDENCE
-        zeros = float((1.0 - data.response).sum()) + rng.laplace(scale=self.noise_scale)
-        a, b = self.prior
-        return logit_beta(rng, a + max(ones, 0.0), b + max(zeros, 0.0), self.draws), EVIDENCE
+        ones, zeros = counts(data)
+        noisy_ones = ones + rng.laplace(scale=self.noise_scale)
+        if self.guarantee.num_records_is_public:
+            return self._draw_posterior(noisy_ones, len(data.response), rng), EVIDENCE
+        noisy_zeros = zeros + rng.laplace(scale=self.noise_scale)
+        return self._logits(rng, max(noisy_ones, 0.0), max(noisy_zeros, 0.0), self.draws), EVIDENCE
 
     def _draw_posterior(self, noisy_ones: float, num_records: int, rng: np.random.Generator) -> Array:
         """Logits (draws, 1) given the noisy count and the public number of records."""
         ones = min(max(noisy_ones, 0.0), float(num_records))
-        return logit_beta(rng, self.prior[0] + ones, self.prior[1] + num_records - ones, self.draws)
+        return self._logits(rng, ones, num_records - ones, self.draws)
 
-    def grid(self, model: RegressionModel) -> Grid:
-        """2^-40 of a unit of the logit."""
-        return Grid(coefficient=coefficient_step(1.0))
-
-    @property
-    def description(self) -> Mapping[str, str | float | None]:
-        """The public numbers that define the mechanism, for the release."""
-        return {"noise_scale": self.noise_scale, "prior_ones": self.prior[0], "prior_zeros": self.prior[1]}
-
-    @property
-    def own_assumptions(self) -> tuple[str, ...]:
-        """Nothing is clipped: the response is 0 or 1."""
-        return ()
+    def _numbers(self) -> Mapping[str, str | float | None]:
+        return {"noise_scale": self.noise_scale, **self._prior_counts}
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearSSP(NoisyPosterior):
+class LinearSSP(NoisyPosterior, BoundedLinear):
     """The posterior of linear coefficients from noisy moments, with a known residual scale.
 
     ``residual_scale`` and ``prior_scale`` are public guesses in working units.
     """
 
     name: ClassVar[str] = "linear_ssp"
-    kinds: ClassVar[tuple[str, ...]] = ("linear",)
+    requirements: ClassVar[Requirements] = Requirements(
+        kinds=("linear",), needs=LINEAR_NEEDS, prefer="comparison; its intervals are too short"
+    )
 
-    feature_norm: float | None = None
-    response_bound: float | None = None
     residual_scale: float = 1.0
     prior_scale: float = 3.0
 
     def _check(self, guarantee: Guarantee) -> Guarantee:
-        self._bounds()
         positive(residual_scale=self.residual_scale)
         positive(prior_scale=self.prior_scale)
-        epsilon_only(guarantee, type(self).__name__)
         return guarantee
-
-    def _bounds(self) -> tuple[float, float]:
-        """X and Y."""
-        mechanism, why = type(self).__name__, "its noise must cover the largest product a record can add."
-        return (
-            need_bound(self.feature_norm, name="feature_norm", mechanism=mechanism, why=why),
-            need_bound(self.response_bound, name="response_bound", mechanism=mechanism, why=why),
-        )
 
     def sensitivity(self, dim: int) -> float:
         """In L1, of the distinct entries of X'X and X'y in units of X^2 and X Y."""
-        changed = 2.0 if self.guarantee.neighbours == "replace_one" else 1.0
-        return self.guarantee.rows_per_person * changed * (0.5 * (dim + 1) + math.sqrt(dim))
+        return changed_rows(self.guarantee) * (0.5 * (dim + 1) + math.sqrt(dim))
 
     def _values(
         self, data: Records, model: RegressionModel, rng: np.random.Generator
     ) -> tuple[Array, Evidence]:
         norm, bound = self._bounds()
-        design = bounded_design(data.features, fit_intercept=model.fit_intercept, feature_norm=norm) / norm
-        response = np.clip(data.response, -bound, bound) / bound
+        design, response = self._clipped(data, model)
+        design, response = design / norm, response / bound
         scale = self.sensitivity(model.dim) / self.guarantee.epsilon
-        upper = np.triu(rng.laplace(scale=scale, size=(model.dim, model.dim)))
-        moments = design.T @ design + upper + np.triu(upper, 1).T
-        products = design.T @ response + rng.laplace(scale=scale, size=model.dim)
-        # From here on the data are not touched again. Coefficients in units of Y/X.
         unit = bound / norm
-        draws = self._draw_posterior(
-            moments, products, scale, self.residual_scale / bound, self.prior_scale / unit, rng
+        noisy = NoisyMoments(
+            moments=design.T @ design + symmetric(rng.laplace(scale=scale, size=(model.dim, model.dim))),
+            products=design.T @ response + rng.laplace(scale=scale, size=model.dim),
+            noise_scale=scale,
+            residual=self.residual_scale / bound,
+            prior=self.prior_scale / unit,
         )
-        return draws * unit, EVIDENCE
+        # From here on the data are not touched again. Coefficients in units of Y/X.
+        return self._draw_posterior(noisy, rng) * unit, EVIDENCE
 
-    def _draw_posterior(
-        self,
-        moments: Array,
-        products: Array,
-        noise_scale: float,
-        residual: float,
-        prior: float,
-        rng: np.random.Generator,
-    ) -> Array:
-        """Coefficients (draws, p) given noisy moments (p, p) and products (p,), taken at their word."""
-        precision = nearest_psd(moments) / residual**2 + np.eye(len(products)) / prior**2
+    def _draw_posterior(self, noisy: NoisyMoments, rng: np.random.Generator) -> Array:
+        """Coefficients (draws, p) given noisy moments, taken at their word."""
+        dim = len(noisy.products)
+        precision = nearest_psd(noisy.moments) / noisy.residual**2 + np.eye(dim) / noisy.prior**2
         root = np.linalg.cholesky(precision)
-        mean = np.linalg.solve(precision, products / residual**2)
-        normal = rng.standard_normal((len(products), self.draws))
+        mean = np.linalg.solve(precision, noisy.products / noisy.residual**2)
+        normal = rng.standard_normal((dim, self.draws))
         return np.asarray(mean + np.linalg.solve(root.T, normal).T)
 
-    def grid(self, model: RegressionModel) -> Grid:
+    @property
+    def grid(self) -> Grid:
         """2^-40 of the prior scale."""
         return Grid(coefficient=coefficient_step(self.prior_scale))
 
-    @property
-    def description(self) -> Mapping[str, str | float | None]:
-        """The public numbers that define the mechanism, for the release."""
+    def _numbers(self) -> Mapping[str, str | float | None]:
         norm, bound = self._bounds()
         return {
             "feature_norm": norm,
@@ -216,11 +170,21 @@ class LinearSSP(NoisyPosterior):
             "prior_scale": self.prior_scale,
         }
 
-    @property
-    def own_assumptions(self) -> tuple[str, ...]:
-        """What the reader of a release must know."""
-        norm, bound = self._bounds()
-        return clipping_note(norm), response_note(bound)
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyMoments:
+    """Noisy X'X (p, p) and X'y (p,) in units of the bounds, with what is publicly known about them."""
+
+    moments: Array
+    products: Array
+    noise_scale: float
+    residual: float
+    prior: float
+
+
+def changed_rows(guarantee: Guarantee) -> float:
+    """How many rows one person can change: a replaced row is one removed and one added."""
+    return guarantee.rows_per_person * (2.0 if guarantee.neighbours == "replace_one" else 1.0)
 
 
 def nearest_psd(matrix: Array) -> Array:

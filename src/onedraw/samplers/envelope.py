@@ -49,7 +49,14 @@ class StudentT:
         """Upper triangular U with U'U = precision."""
         scale = np.sqrt(np.diag(self.precision))
         unit = self.precision / scale[:, None] / scale[None, :]
-        return np.asarray(linalg.cholesky(unit, lower=False)) * scale[None, :]
+        try:
+            root = linalg.cholesky(unit, lower=False)
+        except linalg.LinAlgError:  # indefinite by rounding: any nearby law will do, as long as it is one
+            values, vectors = linalg.eigh(0.5 * (unit + unit.T))
+            halves = np.sqrt(np.maximum(values, 1e-12))[:, None] * vectors.T
+            (root,) = linalg.qr(halves, mode="r")
+            root *= np.where(np.diag(root) < 0.0, -1.0, 1.0)[:, None]
+        return np.asarray(root) * scale[None, :]
 
     @cached_property
     def _log_norm(self) -> float:

@@ -144,9 +144,12 @@ def recentre(posterior: Posterior, mode: Mode) -> Mode:
     """
     centre, precision, last_gain = mode.location, mode.precision, np.inf
     for _ in range(RECENTRING_STEPS):
-        _, gradient, hessian = posterior.local_quadratic(
-            centre, smoothing=np.asarray(np.linalg.inv(precision), dtype=float)
-        )
+        try:
+            _, gradient, hessian = posterior.local_quadratic(
+                centre, smoothing=np.asarray(np.linalg.inv(precision), dtype=float)
+            )
+        except np.linalg.LinAlgError:  # units so different that rounding makes the covariance indefinite
+            return mode
         new_precision = positive_definite(hessian, posterior)
         step = np.linalg.solve(new_precision, gradient)
         gain = float(gradient @ step)

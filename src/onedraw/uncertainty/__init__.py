@@ -2,6 +2,7 @@
 """Confidence intervals from released draws, and how many draws to release for them."""
 
 from onedraw.uncertainty.choice import DrawsChoice, choose_draws
+from onedraw.uncertainty.credible import credible_intervals
 from onedraw.uncertainty.intervals import Intervals, intervals
 
-__all__ = ["DrawsChoice", "Intervals", "choose_draws", "intervals"]
+__all__ = ["DrawsChoice", "Intervals", "choose_draws", "credible_intervals", "intervals"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What released numbers mean: the public description of a regression model.
+"""The public description of a regression model.
 
 Private draws are made in working units: features mapped to [-1, 1] by public bounds, the response centred and
 scaled likewise, K classes expressed by K - 1 contrasts. This file maps them back. It holds nothing that
@@ -24,10 +24,19 @@ import numpy as np
 from onedraw._validate import one_of
 from onedraw.errors import InvalidInput
 from onedraw.families import Bernoulli, Categorical, Family, Gaussian, Poisson
+from onedraw.model.base import (
+    Bounds,
+    check_feature_bounds,
+    check_labels,
+    feature_map,
+    pair_from_json,
+    pairs_from_json,
+    to_working,
+    unit_map,
+)
 from onedraw.types import Array
 
 KINDS = ("logistic", "multinomial", "linear", "poisson")
-Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +71,7 @@ class RegressionModel:
     def __post_init__(self) -> None:
         one_of(KINDS, kind=self.kind)
         if self.classes is not None:
-            _check_labels(self.classes)
+            check_labels(self.classes)
         names = self.parameter_names()
         if len(set(names)) < len(names):
             repeated = Counter(names).most_common(1)[0][0]
@@ -70,11 +79,7 @@ class RegressionModel:
                 f"Expected every parameter to have a name of its own, got {repeated!r} more than once. "
                 "Rename the features."
             )
-        if self.feature_bounds is not None and len(self.feature_bounds) != len(self.features):
-            raise InvalidInput(
-                f"Expected one pair of feature_bounds per feature ({len(self.features)}), "
-                f"got {len(self.feature_bounds)}."
-            )
+        check_feature_bounds(self.feature_bounds, self.features)
 
     @property
     def num_features(self) -> int:
@@ -114,10 +119,7 @@ class RegressionModel:
 
     def scale_features(self, features: Array) -> Array:
         """Features in working units; values beyond the declared bounds are kept as they are, not clipped."""
-        if self.feature_bounds is None:
-            return features
-        centre, half = self._feature_map()
-        return (features - centre) / half
+        return to_working(features, self.feature_bounds, self.fit_intercept)
 
     def scale_response(self, response: Array) -> Array:
         """The response in working units; not clipped either."""
@@ -141,7 +143,7 @@ class RegressionModel:
             contrasts = Categorical(num_classes=self.num_outputs).contrasts
             coef = np.einsum("cq,kqd->kcd", contrasts, coef)
             intercept = intercept @ contrasts.T
-        centre, half = self._feature_map()
+        centre, half = feature_map(self.feature_bounds, self.num_features, self.fit_intercept)
         coef = coef / half
         intercept = intercept - coef @ centre
         if self.target_bounds is not None:
@@ -150,12 +152,9 @@ class RegressionModel:
             scale = None if scale is None else scale * target_half
         return Parameters(coef=coef, intercept=intercept, scale=scale)
 
-    def _feature_map(self) -> tuple[Array, Array]:
-        """Centres and half-widths, (d,) each."""
-        if self.feature_bounds is None:
-            return np.zeros(self.num_features), np.ones(self.num_features)
-        maps = np.array([unit_map(pair, self.fit_intercept) for pair in self.feature_bounds]).reshape(-1, 2)
-        return maps[:, 0], maps[:, 1]
+    def typical(self, draws: Array) -> Array:
+        """The mean of the draws, which is more accurate than any of them."""
+        return np.asarray(draws.mean(axis=0, keepdims=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -172,39 +171,12 @@ class RegressionModel:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RegressionModel:
         """The inverse of ``to_dict``."""
-        pairs = values["feature_bounds"]
-        target = values["target_bounds"]
         return cls(
             kind=values["kind"],
             features=tuple(values["features"]),
             fit_intercept=values["fit_intercept"],
             classes=None if values["classes"] is None else tuple(values["classes"]),
-            feature_bounds=None if pairs is None else tuple((low, high) for low, high in pairs),
-            target_bounds=None if target is None else (target[0], target[1]),
+            feature_bounds=pairs_from_json(values["feature_bounds"]),
+            target_bounds=pair_from_json(values["target_bounds"]),
             scale_floor=values["scale_floor"],
         )
-
-
-def unit_map(bounds: Bounds, fit_intercept: bool) -> tuple[float, float]:
-    """Centre and half-width of the map to [-1, 1]; without an intercept to come back from, the centre is 0.
-
-    >>> unit_map((0.0, 100.0), True), unit_map((-20.0, 100.0), False)
-    ((50.0, 50.0), (0.0, 100.0))
-    """
-    low, high = bounds
-    if not fit_intercept:
-        return 0.0, max(abs(low), abs(high))
-    # Halved first: the sum of two large bounds may overflow.
-    return 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
-
-
-def _check_labels(labels: tuple[Any, ...]) -> None:
-    """Labels are published as JSON. They may come from the data, so the message names only their type."""
-    for label in labels:
-        if not isinstance(label, str | bool | int | float) or (
-            isinstance(label, float) and not np.isfinite(label)
-        ):
-            raise InvalidInput(
-                f"Expected class labels to be text, booleans or finite numbers, got one of type "
-                f"{type(label).__name__}. Recode the labels, for example as text."
-            )

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mechanisms that an estimator offers by name, and which of its options each of them uses.
+
+Every mechanism uses the privacy options (``epsilon``, ``delta``, ``neighbours``, ``rows_per_person``), the
+description of the model and the ledger. The options listed here belong to some mechanisms only: changed from
+its default, one that the chosen mechanism does not use is a mistake, and refused.
+
+>>> sorted(offered(("linear",)))
+['adassp', 'beta_divergence', 'noise_aware', 'sufficient_statistics']
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from onedraw.errors import InvalidInput
+from onedraw.mechanisms import (
+    AdaSSP,
+    GibbsPosterior,
+    LinearNoiseAware,
+    LinearSSP,
+    LipschitzGibbs,
+    ObjectivePerturbation,
+    OutputPerturbation,
+)
+from onedraw.mechanisms._base import BoundedMechanism
+from onedraw.model import RegressionModel
+from onedraw.priors import Prior
+from onedraw.release import Release
+from onedraw.samplers import Sampler
+
+DEFAULT = "beta_divergence"
+DEFAULT_OPTIONS = (
+    *("beta", "weight", "prior_scale", "engine", "evidence", "draws"),
+    *("noise_floor", "noise_scale"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Offer:
+    """A mechanism that is private for bounded records, and the estimator's options that it uses."""
+
+    mechanism: type[BoundedMechanism]
+    options: tuple[str, ...]
+
+
+OFFERS: Mapping[str, Offer] = {
+    "gibbs": Offer(mechanism=GibbsPosterior, options=("feature_norm", "prior_box", "prior_scale", "draws")),
+    "lipschitz_gibbs": Offer(mechanism=LipschitzGibbs, options=("feature_norm", "prior_scale", "draws")),
+    "output_perturbation": Offer(mechanism=OutputPerturbation, options=("feature_norm", "regularisation")),
+    "objective_perturbation": Offer(
+        mechanism=ObjectivePerturbation, options=("feature_norm", "regularisation")
+    ),
+    "adassp": Offer(mechanism=AdaSSP, options=("feature_norm", "response_bound")),
+    "sufficient_statistics": Offer(
+        mechanism=LinearSSP, options=("feature_norm", "response_bound", "noise_scale", "prior_scale")
+    ),
+    "noise_aware": Offer(
+        mechanism=LinearNoiseAware, options=("feature_norm", "response_bound", "noise_scale", "prior_scale")
+    ),
+}
+"""By the name that an estimator's ``mechanism`` takes, apart from the default."""
+
+
+def offered(kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that suit models of these kinds."""
+    suited = (name for name, offer in OFFERS.items() if set(offer.mechanism.requirements.kinds) & set(kinds))
+    return (DEFAULT, *suited)
+
+
+def refuse_unused(estimator: Any, options: Mapping[str, tuple[str, ...]] | None = None) -> None:
+    """Refuse options that the chosen mechanism would ignore; ``options`` lists what each of them uses."""
+    name, given = estimator.mechanism, estimator.get_params(deep=False)
+    if options is None:
+        options = {DEFAULT: DEFAULT_OPTIONS, **{name: offer.options for name, offer in OFFERS.items()}}
+    used, every = options[name], {option for listed in options.values() for option in listed}
+    defaults = inspect.signature(type(estimator)).parameters
+    for option, value in given.items():
+        if option in every and option not in used and not _same(value, defaults[option].default):
+            uses = ", ".join(o for o in used if o in given)
+            reason = ", which needs no bound on the data" if name == DEFAULT else ""
+            raise InvalidInput(
+                f"{option}={value!r} is not used by mechanism={name!r}{reason}; it uses {uses}. "
+                f"Leave {option} out, or choose another mechanism."
+            )
+
+
+def build(
+    name: str, given: Mapping[str, Any], *, model: RegressionModel, sampler: Sampler
+) -> BoundedMechanism:
+    """The mechanism, not yet calibrated, from the options given, in working units."""
+    kind = OFFERS[name].mechanism
+    if model.kind not in kind.requirements.kinds:
+        raise InvalidInput(
+            f"mechanism={name!r} is for {' and '.join(kind.requirements.kinds)} models, got a {model.kind} "
+            f"one. Use mechanism={DEFAULT!r}."
+        )
+    fields = {field.name for field in dataclasses.fields(kind)}
+    settings = dict(given)
+    if "prior" in fields:
+        settings["prior"] = Prior(scale=settings.pop("prior_scale"), box=settings.pop("prior_box", None))
+    if "sampler" in fields:
+        settings["sampler"] = sampler
+    if "num_parameters" in fields:
+        settings["num_parameters"] = model.dim
+    return kind(**settings)
+
+
+def options_of(release: Release) -> dict[str, Any]:
+    """``mechanism`` and its options, in working units, as far as a release tells."""
+    told = {"draws": release.guarantee.draws, **release.mechanism}
+    told["noise_scale"] = told.get("residual_scale")
+    for name, offer in OFFERS.items():
+        if offer.mechanism.name == release.mechanism.get("name"):
+            return {"mechanism": name, **{option: told.get(option) for option in offer.options}}
+    return {}
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or bool(value == default)

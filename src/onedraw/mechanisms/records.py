@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The private table that every mechanism takes, in working units.
+
+Guarantee:
+    Numbers beyond 2^53 count as 2^53 of their sign. This is a map of each record by itself, fixed in advance,
+    so a mechanism that is private for all records stays private; and it leaves no finite record that could
+    overflow a sum of squares and thereby suppress a release, which anyone could observe.
+
+Edge cases:
+    From 2^53 on a float64 cannot tell neighbouring whole numbers apart. Features of that size have no use for
+    a coefficient of ordinary size: bring them to order one with public ``feature_bounds``.
+
+>>> import numpy as np
+>>> Records(features=np.array([[1.0], [-1e300]]), response=np.array([0.0, 1.0])).features / LARGEST
+array([[ 1.11022302e-16],
+       [-1.00000000e+00]])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from onedraw.errors import InvalidInput
+from onedraw.types import Array
+
+LARGEST = 2.0**53
+"""What larger working numbers count as."""
+
+
+def held(values: Array) -> Array:
+    """The values, not beyond +-``LARGEST``. Where none is, the array itself: it may be a large memory map."""
+    if values.size and max(values.max(), -values.min()) > LARGEST:
+        return np.clip(values, -LARGEST, LARGEST)
+    return values
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Records:
+    """Private records in working units: features (n, d) and response (n,), finite and ``held``."""
+
+    features: Array
+    response: Array
+
+    def __post_init__(self) -> None:
+        if self.features.ndim != 2 or self.response.shape != self.features.shape[:1]:
+            raise InvalidInput(
+                f"Expected features (n, d) and response (n,), got shapes {self.features.shape} and "
+                f"{self.response.shape}."
+            )
+        if not (np.isfinite(self.features).all() and np.isfinite(self.response).all()):
+            raise InvalidInput("Expected finite records, got NaN or infinite values. Remove or impute them.")
+        object.__setattr__(self, "features", held(self.features))
+        object.__setattr__(self, "response", held(self.response))

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What released numbers mean: the public description of a model, one kind a file."""
+
+from onedraw.model.base import Bounds, PublicModel, unit_map
+from onedraw.model.network import NetworkModel, NetworkParameters, Shape
+from onedraw.model.read import read_model
+from onedraw.model.regression import Parameters, RegressionModel
+from onedraw.model.sites import SiteParameters, SitesModel
+
+__all__ = [
+    "Bounds",
+    "NetworkModel",
+    "NetworkParameters",
+    "Parameters",
+    "PublicModel",
+    "RegressionModel",
+    "Shape",
+    "SiteParameters",
+    "SitesModel",
+    "read_model",
+    "unit_map",
+]

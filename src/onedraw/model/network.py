@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The public description of a released neural network, and its predictions in plain NumPy.
+
+The working parameters are one vector: layer by layer the weights (inputs x outputs, row by row) and then the
+biases, and last the residual scale of a regression. Public bounds of features and response only rescale the
+first and the last layer, so a network in original units is a network of the same shape.
+
+Edge cases:
+    The weights of two draws have no mean (hidden units may be permuted), so the first draw stands for
+    several in ``parameters``; predictions are averaged over all of them.
+
+>>> import numpy as np
+>>> model = NetworkModel(features=("age",), hidden_layer_sizes=(2,), activation="relu", scale_floor=0.1)
+>>> model.parameter_names()
+['w1[age,0]', 'w1[age,1]', 'b1[0]', 'b1[1]', 'w2[0,0]', 'w2[1,0]', 'b2[0]', '(scale)']
+>>> model.outputs(np.array([[1.0, -1.0, 0.0, 0.0, 2.0, 1.0, 0.5, 0.1]]), np.array([[3.0], [-3.0]]))
+array([[[6.5],
+        [3.5]]])
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from onedraw._validate import one_of, whole
+from onedraw.errors import InvalidInput
+from onedraw.families import Bernoulli, Categorical, Family, Gaussian
+from onedraw.model.base import (
+    Bounds,
+    check_feature_bounds,
+    check_labels,
+    feature_map,
+    pair_from_json,
+    pairs_from_json,
+    to_working,
+    unit_map,
+)
+from onedraw.types import Array
+
+ACTIVATIONS = ("relu", "tanh")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Layer sizes of a network."""
+
+    inputs: int
+    hidden: tuple[int, ...]
+    outputs: int
+
+    @property
+    def layers(self) -> list[tuple[int, int]]:
+        """(inputs, outputs) of every layer."""
+        sizes = (self.inputs, *self.hidden, self.outputs)
+        return list(itertools.pairwise(sizes))
+
+    @property
+    def size(self) -> int:
+        """The number of weights and biases."""
+        return sum((inputs + 1) * outputs for inputs, outputs in self.layers)
+
+    def unpack(self, theta: Any) -> list[tuple[Any, Any]]:
+        """(weights (..., inputs, outputs), biases (..., outputs)) of every layer of vectors (..., p).
+
+        Works on NumPy and JAX arrays alike; further entries of the vectors are left alone.
+        """
+        layers, start = [], 0
+        for inputs, outputs in self.layers:
+            middle = start + inputs * outputs
+            weights = theta[..., start:middle].reshape((*theta.shape[:-1], inputs, outputs))
+            layers.append((weights, theta[..., middle : middle + outputs]))
+            start = middle + outputs
+        return layers
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NetworkParameters:
+    """Draws in original units: weights (k, inputs, outputs) and biases (k, outputs) by layer, scale (k,)."""
+
+    weights: tuple[Array, ...]
+    biases: tuple[Array, ...]
+    scale: Array | None
+
+    def flat(self) -> Array:
+        """(k, p): layer by layer weights and biases, then the scale."""
+        columns = []
+        for weights, biases in zip(self.weights, self.biases, strict=True):
+            columns += [weights.reshape(len(weights), -1), biases]
+        if self.scale is not None:
+            columns.append(self.scale[:, None])
+        return np.concatenate(columns, axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkModel:
+    """A network's public facts: what it predicts, from which features, in which units, in which shape."""
+
+    features: tuple[str, ...]
+    hidden_layer_sizes: tuple[int, ...]
+    activation: str = "relu"
+    classes: tuple[Any, ...] | None = None
+    feature_bounds: tuple[Bounds, ...] | None = None
+    target_bounds: Bounds | None = None
+    scale_floor: float | None = None
+    """In working units; a network without classes is a regression and has one."""
+
+    kind: ClassVar[str] = "network"
+    fit_intercept: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        one_of(ACTIVATIONS, activation=self.activation)
+        for size in self.hidden_layer_sizes:
+            whole(hidden_layer_size=size)
+        if (self.classes is None) == (self.scale_floor is None):
+            raise InvalidInput(
+                "Expected classes (a classifier) or a scale_floor (a regression), and not both, got "
+                f"classes={self.classes!r} and scale_floor={self.scale_floor!r}."
+            )
+        if self.classes is not None:
+            check_labels(self.classes)
+        if len(set(self.features)) < len(self.features):
+            raise InvalidInput("Expected every feature to have a name of its own. Rename the features.")
+        check_feature_bounds(self.feature_bounds, self.features)
+
+    @property
+    def num_features(self) -> int:
+        return len(self.features)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.num_features, self.hidden_layer_sizes, self.family().num_predictors)
+
+    @property
+    def dim(self) -> int:
+        return self.shape.size + int(self.scale_floor is not None)
+
+    def parameter_names(self) -> list[str]:
+        """``w1[age,0]`` is the weight of feature age in hidden unit 0, ``b2[0]`` the bias of output 0."""
+        names = []
+        for number, (inputs, outputs) in enumerate(self.shape.layers, start=1):
+            sources = self.features if number == 1 else range(inputs)
+            names += [f"w{number}[{source},{j}]" for source in sources for j in range(outputs)]
+            names += [f"b{number}[{j}]" for j in range(outputs)]
+        return names if self.scale_floor is None else [*names, "(scale)"]
+
+    def family(self) -> Family:
+        """The family of the response in working units."""
+        if self.classes is None:
+            assert self.scale_floor is not None
+            return Gaussian(scale_floor=self.scale_floor)
+        return Bernoulli() if len(self.classes) == 2 else Categorical(num_classes=len(self.classes))
+
+    # -- units
+
+    def scale_features(self, features: Array) -> Array:
+        """Features in working units, not clipped."""
+        return to_working(features, self.feature_bounds, True)
+
+    def scale_response(self, response: Array) -> Array:
+        """The response in working units, not clipped."""
+        if self.target_bounds is None:
+            return response
+        centre, half = unit_map(self.target_bounds, True)
+        return (response - centre) / half
+
+    def original_units(self, draws: Array) -> NetworkParameters:
+        """Working draws (k, p), with the scale itself as last column of a regression, in original units."""
+        layers = [(weights.copy(), biases.copy()) for weights, biases in self.shape.unpack(draws)]
+        scale = None if self.scale_floor is None else draws[:, -1]
+        centre, half = feature_map(self.feature_bounds, self.num_features, True)
+        first, bias = layers[0]
+        first = first / half[:, None]
+        layers[0] = (first, bias - np.einsum("d,kdh->kh", centre, first))
+        if self.target_bounds is not None:
+            target_centre, target_half = unit_map(self.target_bounds, True)
+            last, bias = layers[-1]
+            layers[-1] = (last * target_half, bias * target_half + target_centre)
+            scale = None if scale is None else scale * target_half
+        weights, biases = zip(*layers, strict=True)
+        return NetworkParameters(weights=weights, biases=biases, scale=scale)
+
+    def typical(self, draws: Array) -> Array:
+        """The first draw: weights of two networks have no meaningful mean."""
+        return draws[:1]
+
+    def outputs(self, draws: Array, features: Array) -> Array:
+        """What networks (k, p) in working units say of features (n, d) in original units, (k, n, q).
+
+        In the units of the response for a regression; the linear predictors of the family otherwise.
+        """
+        values = forward(self.shape, self.activation, draws, self.scale_features(features))
+        if self.target_bounds is not None:
+            centre, half = unit_map(self.target_bounds, True)
+            values = values * half + centre
+        return values
+
+    # -- JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "kind": self.kind,
+            "features": list(self.features),
+            "hidden_layer_sizes": list(self.hidden_layer_sizes),
+            "activation": self.activation,
+            "classes": None if self.classes is None else list(self.classes),
+            "feature_bounds": None if self.feature_bounds is None else [list(b) for b in self.feature_bounds],
+            "target_bounds": None if self.target_bounds is None else list(self.target_bounds),
+            "scale_floor": self.scale_floor,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> NetworkModel:
+        """The inverse of ``to_dict``."""
+        return cls(
+            features=tuple(values["features"]),
+            hidden_layer_sizes=tuple(values["hidden_layer_sizes"]),
+            activation=values["activation"],
+            classes=None if values["classes"] is None else tuple(values["classes"]),
+            feature_bounds=pairs_from_json(values["feature_bounds"]),
+            target_bounds=pair_from_json(values["target_bounds"]),
+            scale_floor=values["scale_floor"],
+        )
+
+
+def forward(shape: Shape, activation: str, draws: Array, features: Array) -> Array:
+    """Outputs (k, n, q) of networks (k, p) at features (n, d), all in working units."""
+    *hidden, (last, last_bias) = shape.unpack(draws)
+    values: Array = np.broadcast_to(features, (len(draws), *features.shape))
+    for weights, biases in hidden:
+        values = values @ weights + biases[:, None, :]
+        values = np.maximum(values, 0.0) if activation == "relu" else np.tanh(values)
+    return np.asarray(values @ last + last_bias[:, None, :])
+
+
+def probe_points(count: int, dimension: int) -> Array:
+    """Public points (count, dimension) that fill [-1, 1]^d evenly: an additive recurrence, not random."""
+    root = 2.0
+    for _ in range(60):
+        root = (1.0 + root) ** (1.0 / (dimension + 1.0))
+    steps = root ** -np.arange(1.0, dimension + 1.0)
+    return 2.0 * np.mod(0.5 + np.arange(1.0, count + 1.0)[:, None] * steps, 1.0) - 1.0

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DP-SGD on the beta-divergence loss without clipping: the gradient of a record is bounded by proof.
+
+Clipping changes what is fitted, as soon as it bites. The beta-divergence loss of a class has a bounded slope
+in the output, so where the output has a bounded slope in the parameters no gradient needs to be clipped.
+
+Guarantee:
+    That of ``DPSGD``, with C the bound below. Let m be the output (log odds) for a record with features x,
+    held to |(x, 1)| <= X = ``feature_norm`` (longer x are shrunk), and p the probability of its class.
+
+    * |dl/dm| = (1-p)^2 p^b + p (1-p)^(b+1), b = beta - 1, of supremum L (8/27 at beta = 2).
+    * No hidden layer: m is linear, its gradient is (x, 1), so C = L X.
+    * One hidden layer of H tanh units h_j with outgoing weights v, held to |v| <= R = ``weight_norm`` by a
+      projection after each step: C = L sqrt(H + max(1, R^2 X^2)).
+
+    *Proof of the last.* The squared gradient of m is 1 + sum_j h_j^2 + sum_j v_j^2 (1 - h_j^2)^2 |(x, 1)|^2:
+    output bias, v, and the incoming weights and bias of unit j. Each pair of terms is convex in h_j^2, so at
+    most max(1, v_j^2 X^2), at the ends; and their sum is convex in (v_1^2, ..., v_H^2), so largest where all
+    of R^2 is one unit's: H - 1 + max(1, R^2 X^2). []
+
+    Both bounds are attained (in the limit of saturated units), so no smaller one holds. For relu, deeper
+    networks, more classes and regression none is offered: use ``DPSGD``, which clips.
+
+Gradients still pass through jax-privacy's clipping, at C: a second line of defence that never acts.
+
+>>> 8 / 27 < slope_bound(2.0) < 8 / 27 * (1 + 1e-9)
+True
+>>> import pytest; _ = pytest.importorskip("dp_accounting")
+>>> model = NetworkModel(features=("a",), hidden_layer_sizes=(), classes=(0, 1))
+>>> mechanism = BetaSGD(model=model, num_records=100, beta=2.0, feature_norm=2.0)
+>>> round(mechanism.calibrate(epsilon=1.0, delta=1e-5).gradient_norm, 6)
+0.592594
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from onedraw._validate import positive
+from onedraw.errors import InvalidInput
+from onedraw.mechanisms import Records
+from onedraw.mechanisms._base import DEFAULT_NEEDS_NONE, Requirements
+from onedraw.mechanisms._bounds import bounded_design
+from onedraw.model import NetworkModel
+from onedraw.nn.dp_sgd import DPSGD, PointObjective
+from onedraw.nn.noisy_gradients import WHY_NUM_RECORDS, NetworkLoss
+from onedraw.privacy.guarantee import Guarantee
+
+ROUNDING = 2e-6
+"""The bound is raised by this relative amount, more than by which clipping is tightened: it never acts."""
+
+
+@functools.lru_cache(maxsize=64)
+def slope_bound(beta: float) -> float:
+    """sup over p of (1-p)^2 p^b + p (1-p)^(b+1), rounded up by less than a part in a billion.
+
+    By dividing [0, 1]: on [s, t] the sum is at most (1-s)^2 t^b + t (1-s)^(b+1), each factor being monotone.
+    """
+    b = beta - 1.0
+    # Geometric near 0, where the first term may rise steeply.
+    edges = np.concatenate([[0.0], 10.0 ** np.linspace(-300.0, -3.0, 2000), np.linspace(1e-3, 1.0, 1000)[1:]])
+    low, high = edges[:-1], edges[1:]
+    while True:
+        above = np.square(1.0 - low) * high**b + high * (1.0 - low) ** (b + 1.0)
+        reached = float((np.square(1.0 - high) * high**b + high * (1.0 - high) ** (b + 1.0)).max())
+        if above.max() <= reached * (1.0 + 5e-10):
+            return float(above.max()) * (1.0 + 1e-12)
+        kept = above > reached
+        steps = np.linspace(low[kept], high[kept], 9)
+        low, high = steps[:-1].ravel(), steps[1:].ravel()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetaObjective(PointObjective):
+    """The mean beta-divergence loss of networks whose last weights are no longer than ``weight_norm``."""
+
+    weight_norm: float | None
+
+    def project(self, parameters: Any) -> Any:
+        """The network with the weights of its output shortened to the bound, if there is one."""
+        if self.weight_norm is None:
+            return parameters
+        shape: Any = self.loss.shape
+        last = slice(shape.size - shape.hidden[-1] - 1, shape.size - 1)
+        length = (parameters[last] ** 2).sum() ** 0.5
+        # Never divides by 0, and never lengthens.
+        return parameters.at[last].multiply(self.weight_norm / length.clip(min=self.weight_norm))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetaSGD(DPSGD):
+    """Noisy gradients of the beta-divergence loss of two classes, with a proved bound instead of a clip."""
+
+    name: ClassVar[str] = "beta_sgd"
+    requirements: ClassVar[Requirements] = Requirements(
+        kinds=(NetworkModel.kind,),
+        needs={
+            "num_records": WHY_NUM_RECORDS,
+            "feature_norm": "without clipping, the gradient of a record is as long as its feature vector.",
+        },
+        delta="needed",
+        prefer="features have a tight bound and clipping would bias the fit",
+    )
+
+    beta: float | None = 1.5
+    feature_norm: float | None = None
+    weight_norm: float | None = None
+
+    @property
+    def gradient_norm(self) -> float:
+        """C: no gradient of a record within its bounds is longer."""
+        norm = self._needed("feature_norm")
+        hidden = self.model.hidden_layer_sizes
+        if hidden:
+            norm = math.sqrt(hidden[0] + max(1.0, norm * positive(weight_norm=self.weight_norm)) ** 2)
+        assert self.beta is not None
+        return slope_bound(float(self.beta)) * norm * (1.0 + ROUNDING)
+
+    def objective(self) -> BetaObjective:
+        """The loss of the network."""
+        return BetaObjective(loss=NetworkLoss.of(self.model, self.beta), weight_norm=self.weight_norm)
+
+    def _check(self, guarantee: Guarantee) -> Guarantee:
+        hidden, classes = self.model.hidden_layer_sizes, self.model.classes
+        if classes is None or len(classes) != 2 or len(hidden) > 1 or (hidden and self._relu):
+            raise InvalidInput(
+                "BetaSGD has a proved gradient bound for two classes and no hidden layer, or one of tanh "
+                f"units, got {'a regression' if classes is None else f'{len(classes)} classes'} and "
+                f"hidden_layer_sizes={hidden!r}, activation={self.model.activation!r}. "
+                "Use DPSGD, which clips."
+            )
+        if self.beta is None:
+            raise InvalidInput("BetaSGD needs beta > 1, got beta=None. Use DPSGD for the log loss.")
+        if self.clip is not None:
+            raise InvalidInput(
+                f"BetaSGD bounds gradients by feature_norm, got clip={self.clip!r}. Leave it out, "
+                "or use DPSGD."
+            )
+        if self._needed("feature_norm") <= 1.0:
+            raise InvalidInput(
+                f"Expected feature_norm > 1, got feature_norm={self.feature_norm!r}: it bounds the feature "
+                "vector together with the 1 of the bias."
+            )
+        if bool(hidden) != (self.weight_norm is not None):
+            raise InvalidInput(
+                "BetaSGD needs weight_norm=...: the gradient of the first layer is as long as the weights of "
+                f"the second. {DEFAULT_NEEDS_NONE}"
+                if hidden
+                else "BetaSGD has no use for weight_norm without a hidden layer. Leave it out."
+            )
+        return super()._check(guarantee)
+
+    @property
+    def _relu(self) -> bool:
+        return self.model.activation != "tanh"
+
+    def _prepared(self, data: Records) -> Records:
+        room = math.sqrt(self._needed("feature_norm") ** 2 - 1.0)  # the 1 of the bias takes the rest
+        return replace(data, features=bounded_design(data.features, fit_intercept=False, feature_norm=room))
+
+    def _bounding_note(self) -> str:
+        return (
+            f"Feature vectors longer than feature_norm={self.feature_norm:g} in working units, the 1 of the "
+            "bias included, were shrunk to that length; gradients were not clipped."
+        )
+
+    def _numbers(self) -> Mapping[str, str | float | None]:
+        return {
+            **super()._numbers(),
+            "feature_norm": self.feature_norm,
+            "weight_norm": self.weight_norm,
+        }

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws by the no-U-turn sampler (BlackJAX), released only if every convergence diagnostic passes.
+
+For posteriors that have no exact sampler here: neural networks and models written in NumPyro. Several chains
+start from draws of the public prior, adapt step size and metric on their own through Stan's windows, and keep
+``kept`` states each. A draw is one kept state of one chain, both chosen uniformly; k draws come from k
+different chains, because they are guaranteed as independent draws and the states of one chain are not.
+
+Guarantee:
+    Evidence is ``diagnosed``: the guarantee of an exact draw carries over *if* the chain has converged, which
+    is assumed, and printed with the release. If the law of each of k draws is within ``gamma`` of the
+    posterior in total variation, for every data set, a release that would be (epsilon, delta)-private with
+    exact draws is (epsilon, delta + (1 + e^epsilon) k gamma)-private. *Proof.* Let P, P' be the laws of
+    exact releases from neighbouring data sets and Q, Q' those actually made, |P - Q|, |P' - Q'| <= k gamma.
+    Then Q(S) <= P(S) + k gamma <= e^epsilon P'(S) + delta + k gamma <= e^epsilon (Q'(S) + k gamma) + delta
+    + k gamma. []
+
+Edge cases:
+    Chains that do not pass are an error, never a draw; the message says what to change and quotes no
+    diagnostic. Diagnostics stay in the private ``Draws``. More draws than chains share chains: they are for
+    validation, and a mechanism must refuse to release them.
+
+JAX computes in 64 bits inside a local context and the user's configuration is left as it is. Chains run one
+after another: on a processor, chains in lockstep wait for the longest trajectory among them. All iterations,
+of any number, go through one compiled block, so a second fit of the same shapes compiles nothing.
+
+The random numbers of a chain come from JAX's Threefry generator under a secret 64-bit key of its own, taken
+from the package's secure generator.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import warnings
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import numpy as np
+
+from onedraw._validate import positive, whole
+from onedraw.errors import ConvergenceError, InvalidInput, MissingExtra, NonFiniteDensity
+from onedraw.samplers import diagnostics
+from onedraw.samplers.base import Draws, Evidence
+from onedraw.types import AnyArray, Array
+
+BLOCK = 100
+"""Iterations of one compiled call: the progress bar moves, and Ctrl-C is heard, between them."""
+IDLE, FAST, SLOW, CLOSE, KEEP = range(5)
+"""What an iteration does: nothing, adapt the step size, the metric too, close a window too, or keep."""
+LARGEST_EXPONENT = 300.0
+
+
+class LogDensity(Hashable, Protocol):
+    """A log density in JAX, up to a constant; equal ones share their compiled code."""
+
+    def __call__(self, position: Any, data: Any) -> Any: ...
+
+
+class ChainTarget(Protocol):
+    """A posterior that chains can run on. Private."""
+
+    @property
+    def density(self) -> LogDensity: ...
+
+    @property
+    def data(self) -> Any:
+        """What ``density`` is called with beside the position: a tree of arrays."""
+
+    def initial(self, num: int, rng: np.random.Generator) -> Array:
+        """Starting points (num, p) drawn from a public law."""
+
+    def monitored(self, positions: Array) -> Array:
+        """Quantities (m, q) of positions (m, p) whose convergence matters: predictions at public points."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chains:
+    """Kept states: positions (a tree, leading axes chains and kept) and (chains, kept) arrays. Private."""
+
+    positions: Any
+    log_density: Array
+    energy: Array
+    divergent: AnyArray
+    steps: AnyArray
+    warmup_steps: int
+
+
+def above(floor: Any, u: Any) -> tuple[Any, Any]:
+    """A parameter above its floor and the log Jacobian of its working coordinate: floor + exp(u), and u.
+
+    The sum is rounded, so a value may equal its floor; it is never below it.
+    """
+    jnp = importlib.import_module("jax.numpy")
+    return floor + jnp.exp(jnp.minimum(u, LARGEST_EXPONENT)), u
+
+
+@dataclass(frozen=True, kw_only=True)
+class NutsSampler:
+    """Several NUTS chains and the thresholds that they must pass.
+
+    ``kept`` states of each chain are kept after ``warmup``; ``max_depth`` bounds a trajectory at 2^max_depth
+    steps. R-hat must not exceed ``max_rhat`` and effective sample sizes (of all chains together) must reach
+    ``min_ess`` for the log density and every monitored quantity; at most a ``max_divergent`` share of
+    kept iterations may diverge; E-BFMI of every chain must reach ``min_bfmi``.
+    """
+
+    chains: int = 4
+    warmup: int = 1000
+    kept: int = 250
+    target_acceptance: float = 0.8
+    max_depth: int = 10
+    dense_metric: bool = False
+    max_rhat: float = 1.05
+    min_ess: float = 100.0
+    max_divergent: float = 0.01
+    min_bfmi: float = 0.2
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        whole(chains=self.chains, minimum=2, remedy="Diagnostics compare chains.")
+        whole(warmup=self.warmup, minimum=20)
+        whole(kept=self.kept, minimum=2 * diagnostics.FEWEST_DRAWS)
+        whole(max_depth=self.max_depth)
+        positive(min_ess=self.min_ess)
+        if not 0.0 < self.target_acceptance < 1.0:
+            raise InvalidInput(
+                f"Expected target_acceptance between 0 and 1, got {self.target_acceptance!r}. "
+                "Larger takes smaller steps; 0.8 is usual."
+            )
+        if not self.max_rhat > 1.0:
+            raise InvalidInput(f"Expected max_rhat > 1, got max_rhat={self.max_rhat!r}. For example 1.05.")
+
+    def check(self, posterior: Any) -> None:
+        """Refuse before any budget is spent where the extra is missing."""
+        _modules()
+
+    def sample(self, posterior: ChainTarget, num_draws: int, rng: np.random.Generator) -> Draws:
+        """``num_draws`` states, from different chains as far as there are enough of them."""
+        initial = posterior.initial(self.chains, rng)
+        chains = self.run(posterior.density, posterior.data, initial, rng)
+        positions = np.asarray(chains.positions)
+        found = self._diagnose(chains, positions, posterior.monitored)
+        if not self.converged(found):
+            raise ConvergenceError(_not_converged(self))
+        values = positions[self._choose(num_draws, rng)]
+        return Draws(values=values, evidence=self.evidence, diagnostics=found)
+
+    def run(self, density: LogDensity, data: Any, initial: Any, rng: np.random.Generator) -> Chains:
+        """Chains of any density from a tree of starting points, leading axis ``chains``; not diagnosed."""
+        jax = _modules().jax
+        stages = _schedule(self.warmup, self.kept)
+        with double_precision(), _bar(self.progress, self.chains * len(stages)) as advance_bar:
+            start, advance = _compiled(density, self.dense_metric, self.target_acceptance, self.max_depth)
+            data = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf), data)
+            records = []
+            for chain in range(self.chains):
+                words = rng.integers(0, 2**32, size=2, dtype=np.uint32)
+                keys = jax.random.split(jax.random.wrap_key_data(jax.numpy.asarray(words)), len(stages))
+                carry = start(jax.tree.map(lambda leaf, i=chain: jax.numpy.asarray(leaf[i]), initial), data)
+                if not np.isfinite(float(carry[0].logdensity)):
+                    raise NonFiniteDensity(
+                        "The log density is not finite at a draw from the prior, so no chain can start and "
+                        "nothing is released. Rescale the features with public feature_bounds."
+                    )
+                blocks = []
+                for first in range(0, len(stages), BLOCK):
+                    block = slice(first, first + BLOCK)
+                    carry, record = advance(carry, keys[block], stages[block], data)
+                    blocks.append(jax.tree.map(np.asarray, record))
+                    advance_bar(BLOCK)
+                records.append(jax.tree.map(lambda *parts: np.concatenate(parts), *blocks))
+        keep = stages == KEEP
+        kept = jax.tree.map(lambda *leaves: np.stack([leaf[keep] for leaf in leaves]), *records)
+        positions, log_density, energy, divergent, steps = kept
+        total = sum(int(record[4].sum()) for record in records)
+        return Chains(
+            positions=positions,
+            log_density=log_density,
+            energy=energy,
+            divergent=divergent,
+            steps=steps,
+            warmup_steps=total - int(steps.sum()),
+        )
+
+    def _choose(self, num_draws: int, rng: np.random.Generator) -> tuple[AnyArray, AnyArray]:
+        """Chains and iterations: different chains for as many draws as there are chains."""
+        if num_draws <= self.chains:
+            return rng.permutation(self.chains)[:num_draws], rng.integers(self.kept, size=num_draws)
+        if num_draws > self.chains * self.kept:
+            raise InvalidInput(
+                f"Expected at most chains * kept = {self.chains * self.kept} draws, got {num_draws}. "
+                "Raise kept."
+            )
+        flat = rng.permutation(self.chains * self.kept)[:num_draws]
+        return flat // self.kept, flat % self.kept
+
+    def _diagnose(
+        self, chains: Chains, positions: Array, monitored: Callable[[Array], Array]
+    ) -> dict[str, float]:
+        """The worst of every diagnostic, by name. Private."""
+        columns = [chains.log_density]
+        watched = monitored(positions.reshape(-1, positions.shape[-1]))
+        columns += list(np.moveaxis(watched.reshape(self.chains, self.kept, -1), -1, 0))
+        return {
+            "rhat": max(diagnostics.rhat(column) for column in columns),
+            "bulk_ess": min(diagnostics.bulk_ess(column) for column in columns),
+            "tail_ess": min(diagnostics.tail_ess(column) for column in columns),
+            "divergent": float(chains.divergent.mean()),
+            "bfmi": float(diagnostics.e_bfmi(chains.energy).min()),
+            "gradients": float(chains.steps.sum() + chains.warmup_steps),
+        }
+
+    def converged(self, found: dict[str, float]) -> bool:
+        """Whether the worst of every diagnostic is within its threshold."""
+        return (
+            found["rhat"] <= self.max_rhat
+            and found["bulk_ess"] >= self.min_ess
+            and found["tail_ess"] >= self.min_ess
+            and found["divergent"] <= self.max_divergent
+            and found["bfmi"] >= self.min_bfmi
+        )
+
+    @property
+    def evidence(self) -> Evidence:
+        """What a release of a draw says; made of the settings alone."""
+        return Evidence(
+            level="diagnosed",
+            statement=(
+                f"{self.chains} chains of the no-U-turn sampler, {self.warmup} warm-up and {self.kept} kept "
+                "iterations each, passed every diagnostic on the log density and the monitored predictions: "
+                f"rank-normalised split R-hat at most {self.max_rhat:g}, bulk and tail effective sample size "
+                f"at least {self.min_ess:g}, at most {100 * self.max_divergent:g}% divergent iterations, "
+                f"E-BFMI at least {self.min_bfmi:g}. That is evidence, not proof, that the chains converged."
+            ),
+        )
+
+
+def _not_converged(sampler: NutsSampler) -> str:
+    return (
+        "The chains have not converged by their diagnostics, so nothing was released; a budget that was "
+        f"charged stays charged. Raise warmup (now {sampler.warmup}) and kept (now {sampler.kept}), raise "
+        f"target_acceptance (now {sampler.target_acceptance:g}) towards 0.99, bring the features to order "
+        "one with public feature_bounds, or use a smaller model; choose by public facts or on public data."
+    )
+
+
+@functools.cache
+def _modules() -> SimpleNamespace:
+    """JAX and BlackJAX, imported on first use."""
+    found = {}
+    for name in ("jax", "blackjax"):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what a dependency deprecates is not the user's affair
+                found[name] = importlib.import_module(name)
+        except ImportError as error:
+            raise MissingExtra("The no-U-turn sampler", "jax") from error
+    return SimpleNamespace(**found)
+
+
+@contextmanager
+def double_precision() -> Iterator[None]:
+    """JAX in 64 bits for the calling thread, until the context ends."""
+    with _modules().jax.enable_x64(True):
+        yield
+
+
+def _schedule(warmup: int, kept: int) -> AnyArray:
+    """What each iteration does, padded with idle ones to whole blocks; windows as in Stan."""
+    adaptation = importlib.import_module("blackjax.adaptation.window_adaptation")
+    windows = np.asarray(adaptation.build_schedule(warmup), dtype=np.int32)
+    stages = np.where(windows[:, 1] == 1, CLOSE, np.where(windows[:, 0] == 1, SLOW, FAST))
+    padding = -(warmup + kept) % BLOCK
+    return np.concatenate([stages, np.full(kept, KEEP), np.full(padding, IDLE)]).astype(np.int32)
+
+
+@functools.lru_cache(maxsize=32)
+def _compiled(density: LogDensity, dense: bool, target: float, max_depth: int) -> tuple[Any, Any]:
+    """(start, advance) of one chain; the carry is (state, step-size adaptation, metric adaptation)."""
+    jax, blackjax = _modules().jax, _modules().blackjax
+    jnp, lax = jax.numpy, jax.lax
+    kernel = blackjax.mcmc.nuts.build_kernel()
+    step_init, step_update, step_final = importlib.import_module(
+        "blackjax.adaptation.step_size"
+    ).dual_averaging_adaptation(target)
+    metric_init, metric_update, metric_final = importlib.import_module(
+        "blackjax.adaptation.mass_matrix"
+    ).mass_matrix_adaptation(not dense)
+
+    def start(position: Any, data: Any) -> Any:
+        state = blackjax.mcmc.hmc.init(position, lambda at: density(at, data))
+        size = jax.flatten_util.ravel_pytree(position)[0].size
+        return state, step_init(1.0), metric_init(size)
+
+    def adapt(stage: Any, position: Any, acceptance: Any, step: Any, metric: Any) -> Any:
+        step = step_update(step, acceptance)
+        metric = lax.cond(stage >= SLOW, lambda: metric_update(metric, position), lambda: metric)
+        return lax.cond(
+            stage == CLOSE,
+            lambda: (step_init(step_final(step)), metric_final(metric)),
+            lambda: (step, metric),
+        )
+
+    def move(carry: Any, key: Any, stage: Any, data: Any) -> Any:
+        state, step, metric = carry
+        size = jnp.where(stage == KEEP, step_final(step), jnp.exp(step.log_step_size))
+        state, info = kernel(
+            key, state, lambda at: density(at, data), size, metric.inverse_mass_matrix, max_depth
+        )
+        step, metric = lax.cond(
+            stage == KEEP,
+            lambda: (step, metric),
+            lambda: adapt(stage, state.position, info.acceptance_rate, step, metric),
+        )
+        return (state, step, metric), (info.energy, info.is_divergent, info.num_integration_steps)
+
+    def advance(carry: Any, keys: Any, stages: Any, data: Any) -> Any:
+        def one(carry: Any, inputs: Any) -> Any:
+            key, stage = inputs
+            carry, (energy, divergent, steps) = lax.cond(
+                stage == IDLE,
+                lambda carry: (carry, (jnp.zeros(()), jnp.zeros((), bool), jnp.zeros((), steps_dtype))),
+                lambda carry: move(carry, key, stage, data),
+                carry,
+            )
+            return carry, (carry[0].position, carry[0].logdensity, energy, divergent, steps)
+
+        steps_dtype = jax.eval_shape(lambda c: move(c, keys[0], stages[0], data), carry)[1][2].dtype
+        return lax.scan(one, carry, (keys, stages))
+
+    return jax.jit(start), jax.jit(advance)
+
+
+@contextmanager
+def _bar(shown: bool, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar that counts iterations, or nothing."""
+    if not shown:
+        yield lambda _: None
+        return
+    progress = importlib.import_module("rich.progress")
+    with progress.Progress(transient=True) as bar:
+        task = bar.add_task("sampling", total=total)
+        yield lambda count: bar.advance(task, count)

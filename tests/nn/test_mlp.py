@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import onedraw
+from onedraw import ConvergenceError, InvalidInput, Release, calibrate
+from onedraw.estimators import from_release
+from onedraw.families import Bernoulli, Gaussian
+from onedraw.losses import BetaDivergence
+from onedraw.nn import MLPClassifier, MLPRegressor, NutsSampler
+from onedraw.nn.mechanism import priced
+from onedraw.privacy import Guarantee
+
+pytest.importorskip("jax")
+pytest.importorskip("blackjax")
+pytestmark = pytest.mark.jax
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, size=(400, 2))
+LABELS = np.where(RNG.random(400) < 1 / (1 + np.exp(-8 * X[:, 0])), "yes", "no")
+THREE = np.where(X[:, 0] > 0.4, 2, RNG.integers(0, 2, 400))
+TARGET = 100 + 30 * np.maximum(X[:, 0], 0) + 4 * RNG.normal(size=400)
+QUICK = NutsSampler(warmup=200, kept=100, min_ess=20, max_rhat=1.2)
+NETWORK = {"hidden_layer_sizes": (3,), "sampler": QUICK, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return MLPClassifier(epsilon=8.0, classes=["no", "yes"], **NETWORK).fit(X, LABELS)
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    frame = pd.DataFrame(X, columns=["age", "dose"])
+    model = MLPRegressor(
+        epsilon=2.0,
+        target_bounds=(80, 150),
+        noise_floor=2.0,
+        feature_bounds=(-1, 1),
+        draws=2,
+        assume_sampler_error=1e-9,
+        **NETWORK,
+    )
+    return model.fit(frame, TARGET)
+
+
+def reread(model):
+    return Release.from_json(model.release_.to_json())
+
+
+# -- what is learned
+
+
+def test_two_classes_are_learned(classifier):
+    assert classifier.score(X, LABELS) > 0.8
+    assert classifier.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
+    assert set(classifier.predict(X)) <= {"no", "yes"}
+    assert ((classifier.decision_function(X) > 0) == (classifier.predict(X) == "yes")).all()
+    assert [w.shape for w in classifier.coefs_] == [(2, 3), (3, 1)]
+    assert [b.shape for b in classifier.intercepts_] == [(3,), (1,)]
+
+
+def test_a_curve_is_learned_in_original_units(regressor):
+    frame = pd.DataFrame(X, columns=["age", "dose"])
+    assert regressor.score(frame, TARGET) > 0.3
+    assert regressor.scale_ >= 2.0
+    assert len(regressor.release_.draws) == 2
+
+
+def test_three_classes_are_learned():
+    model = MLPClassifier(epsilon=2.0, **NETWORK).fit(X, THREE)
+    assert model.predict_proba(X).shape == (400, 3)
+    assert model.predict_proba(X[X[:, 0] > 0.8])[:, 2].mean() > 0.4
+    assert (
+        "The set of classes is public knowledge (it was read from the labels)." in model.release_.assumptions
+    )
+
+
+def test_predictions_are_those_of_the_weights_in_original_units(regressor):
+    layers = zip(regressor.coefs_, regressor.intercepts_, strict=True)
+    (w1, b1), (w2, b2) = layers
+    first = (np.maximum(X @ w1 + b1, 0) @ w2 + b2)[:, 0]
+    model = regressor.release_.model
+    draws = np.array(regressor.release_.draws)
+    np.testing.assert_allclose(model.outputs(draws[:1], X)[0, :, 0], first, rtol=1e-10)
+    both = model.outputs(draws, X)[:, :, 0].mean(axis=0)
+    np.testing.assert_array_equal(regressor.predict(pd.DataFrame(X, columns=["age", "dose"])), both)
+
+
+# -- what is promised
+
+
+def test_the_guarantee_uses_the_floor_and_not_the_prior(regressor):
+    """2 w S = epsilon with S = M^b/b and M = 1/(sqrt(2 pi) floor), floor = 2/35 working units, two draws."""
+    mechanism = regressor.release_.mechanism
+    b = mechanism["beta"] - 1.0
+    bound = 1.0 / (math.sqrt(2 * math.pi) * 2.0 / 35.0)
+    assert 2 * 2.0 * mechanism["weight"] * bound**b / b == pytest.approx(2.0, rel=1e-9)
+
+
+def test_calibration_is_that_of_the_family(classifier):
+    expected = calibrate("bernoulli", epsilon=8.0)
+    mechanism = classifier.release_.mechanism
+    assert (mechanism["beta"], mechanism["weight"]) == (expected.beta, expected.weight)
+    assert classifier.guarantee_ == expected.guarantee
+    assert 2 * mechanism["weight"] / (mechanism["beta"] - 1) == pytest.approx(8.0)
+
+
+def test_an_assumed_sampler_error_is_priced_and_charged(regressor, tmp_path):
+    price = (1 + math.exp(2.0)) * 2 * 1e-9
+    assert regressor.guarantee_.delta == pytest.approx(price, rel=1e-9)
+    assert regressor.guarantee_.delta >= price
+    assert regressor.guarantee_.bounded_range is None
+    assert any("within 1e-09 of the posterior" in line for line in regressor.release_.assumptions)
+    ledger = onedraw.Ledger(tmp_path / "budget.db")
+    ledger.create("patients", epsilon=10.0, delta=1e-3, delta_for_charges=1e-3)
+    model = MLPClassifier(
+        epsilon=8.0,
+        assume_sampler_error=1e-9,
+        ledger=ledger,
+        dataset="patients",
+        classes=["no", "yes"],
+        **NETWORK,
+    ).fit(X, LABELS)
+    receipt = model.release_.receipt
+    assert float(receipt["epsilon"]) == 8.0
+    assert float(receipt["delta"]) == model.guarantee_.delta == pytest.approx((1 + math.exp(8.0)) * 1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "draws", "gamma"), [(0.5, 1, 1e-6), (3.0, 4, 1e-8)])
+def test_the_price_is_attained_by_a_law_that_is_off_by_gamma(epsilon, draws, gamma):
+    """Two laws e^epsilon apart on an event, each moved by k gamma the worst way: P grows, P' falls."""
+    found = priced(Guarantee(epsilon=epsilon, draws=draws), gamma).delta
+    far = draws * gamma
+    p_exact, p_other = math.exp(epsilon) * 0.01, 0.01
+    needed = (p_exact + far) - math.exp(epsilon) * (p_other - far)
+    assert found == pytest.approx(needed, rel=1e-6)
+
+
+def test_too_large_an_error_is_refused():
+    with pytest.raises(onedraw.CalibrationError, match=r"gives delta=2\.98e\+03, which promises nothing"):
+        MLPClassifier(epsilon=8.0, assume_sampler_error=0.999).fit(X, LABELS)
+
+
+def test_convergence_is_assumed_in_words(classifier):
+    release = classifier.release_
+    assert release.evidence.level == "diagnosed"
+    assert release.evidence == QUICK.evidence
+    assert any(line.startswith("The chain has converged") for line in release.assumptions)
+    assert any("Threefry" in line for line in release.assumptions)
+
+
+def test_chains_that_do_not_converge_release_nothing_and_stay_charged(tmp_path):
+    ledger = onedraw.Ledger(tmp_path / "budget.db")
+    ledger.create("patients", epsilon=10.0)
+    strict = NutsSampler(warmup=200, kept=100, min_ess=1e6)
+    model = MLPClassifier(
+        epsilon=8.0,
+        ledger=ledger,
+        dataset="patients",
+        classes=["no", "yes"],
+        **{**NETWORK, "sampler": strict},
+    )
+    with pytest.raises(
+        ConvergenceError, match=r"nothing was released; a budget that was charged stays charged"
+    ):
+        model.fit(X, LABELS)
+    assert not hasattr(model, "release_")
+    with pytest.raises(onedraw.BudgetExceeded):
+        model.fit(X, LABELS)
+
+
+def test_nothing_but_the_draws_depends_on_the_data(classifier):
+    other = clone(classifier).fit(X, RNG.permutation(LABELS)).release_.to_dict()
+    mine = classifier.release_.to_dict()
+    assert {key for key in mine if mine[key] != other[key]} == {"draws", "parameters", "digest"}
+
+
+# -- files
+
+
+def test_a_release_is_read_back_and_predicts_without_jax(classifier, regressor, tmp_path):
+    for name, model in (("classifier", classifier), ("regressor", regressor)):
+        assert reread(model) == model.release_
+        model.release_.to_json(tmp_path / f"{name}.json")
+    np.save(tmp_path / "x.npy", X)
+    code = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("jax", "blackjax", "numpyro"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Refuse())
+import numpy as np, onedraw, pandas
+from onedraw.estimators import from_release
+X = np.load("x.npy")
+first = from_release(onedraw.Release.from_json("classifier.json")).predict_proba(X)
+second = from_release(onedraw.Release.from_json("regressor.json"))
+np.save("a.npy", first)
+np.save("b.npy", second.predict(pandas.DataFrame(X, columns=["age", "dose"])))
+try:
+    onedraw.MLPClassifier(epsilon=1.0).fit(X, X[:, 0] > 0)
+except onedraw.MissingExtra as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(Path(onedraw.__file__).parents[1])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "The no-U-turn sampler needs an extra: pip install 'onedraw[jax]'."
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), classifier.predict_proba(X))
+    frame = pd.DataFrame(X, columns=["age", "dose"])
+    np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), regressor.predict(frame))
+
+
+def test_a_rebuilt_network_has_every_learned_attribute(classifier, regressor):
+    for model in (classifier, regressor):
+        rebuilt = from_release(reread(model))
+        assert type(rebuilt) is type(model)
+        assert rebuilt.guarantee_ == model.guarantee_
+        for name in (
+            name for name in vars(model) if name.endswith("_") and name not in ("coefs_", "intercepts_")
+        ):
+            np.testing.assert_array_equal(getattr(rebuilt, name), getattr(model, name), err_msg=name)
+        for name in ("coefs_", "intercepts_"):
+            for mine, theirs in zip(getattr(rebuilt, name), getattr(model, name), strict=True):
+                np.testing.assert_array_equal(mine, theirs)
+
+
+def test_options_of_a_rebuilt_network_describe_the_same_mechanism(classifier):
+    again = clone(from_release(reread(classifier))).set_params(random_state=0, sampler=QUICK).fit(X, LABELS)
+    assert again.release_.draws == classifier.release_.draws
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["model", "activation"], "__import__('os')"),
+        (["model", "hidden_layer_sizes"], [4]),
+        (["model", "hidden_layer_sizes"], [-3]),
+        (["model", "kind"], "logistic"),
+        (["model", "kind"], "sites"),
+        (["model", "kind"], "pickle"),
+        (["model", "scale_floor"], 0.1),
+        (["model", "classes"], None),
+    ],
+)
+def test_a_forged_network_is_refused(classifier, path, value):
+    from onedraw.release import _digest
+
+    content = json.loads(classifier.release_.to_json())
+    content[path[0]][path[1]] = value
+    content["digest"] = _digest({key: v for key, v in content.items() if key != "digest"})
+    with pytest.raises(onedraw.ReleaseFormatError, match=r"lacks or misstates a field|contradicts itself"):
+        Release.from_dict(content)
+
+
+# -- options
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "epsilon"),
+        ({"epsilon": 1.0, "hidden_layer_sizes": (0,)}, "hidden_layer_sizes to be a whole number >= 1"),
+        ({"epsilon": 1.0, "hidden_layer_sizes": "ten"}, "hidden_layer_sizes to be a whole number"),
+        ({"epsilon": 1.0, "activation": "rleu"}, "Did you mean 'relu'"),
+        ({"epsilon": 1.0, "draws": "auto"}, "A network has no intervals"),
+        ({"epsilon": 1.0, "draws": 5}, r"at most as many draws as chains \(4\), got draws=5"),
+        ({"epsilon": 1.0, "sampler": "nuts"}, "Expected sampler to be an onedraw.nn.NutsSampler"),
+        ({"epsilon": 1.0, "assume_sampler_error": -0.1}, r"assume_sampler_error in \[0, 1\)"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(InvalidInput, match=message):
+        MLPClassifier(**options).fit(X, LABELS)
+
+
+def test_a_network_has_no_intervals(classifier):
+    with pytest.raises(InvalidInput, match="its weights are not identified"):
+        classifier.summary()
+    with pytest.raises(InvalidInput, match="its weights are not identified"):
+        classifier.conf_int()
+
+
+def test_the_loss_has_the_certificates_sensitivity_for_any_network():
+    """The largest change of a record's loss over extreme outputs is S, to 1%, for both families."""
+    for family, scale in ((Bernoulli(), None), (Gaussian(scale_floor=0.1), np.array(0.1))):
+        beta = 1.6
+        y = np.array([0.0, 1.0, 1e6])[: 2 if scale is None else 3]
+        losses = family.beta_loss(y[:, None], np.array([[-50.0, 0.0, 50.0]]), beta, scale)
+        bounds = BetaDivergence(family).loss_bounds(beta)
+        assert np.ptp(losses, axis=0).max() == pytest.approx(bounds.observation_sensitivity, rel=0.01)
+
+
+def test_unsafe_draws_are_available_for_validation(classifier):
+    draws = onedraw.unsafe.posterior_draws(classifier, X, LABELS, draws=50, random_state=0)
+    assert draws.shape == (50, 13)

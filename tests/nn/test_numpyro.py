@@ -1,0 +1,408 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NumPyro models: what is read from them, what is refused, what is promised, and the worked examples."""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+import onedraw
+from onedraw import InvalidInput, Release
+from onedraw.estimators import from_release
+from onedraw.nn import DeclaredDensity, NutsSampler, PrivateModel
+from onedraw.samplers.nuts import double_precision
+
+numpyro = pytest.importorskip("numpyro")
+jax = pytest.importorskip("jax")
+pytest.importorskip("blackjax")
+dist, jnp = numpyro.distributions, jax.numpy
+pytestmark = pytest.mark.jax
+
+QUICK = NutsSampler(chains=2, warmup=150, kept=50, min_ess=10, max_rhat=1.3)
+RNG = np.random.default_rng(0)
+
+
+def densities(private, records, thetas):
+    """Log densities of unconstrained vectors, up to the constant that all share."""
+    target = private.target(records)
+    with double_precision():
+        data = jax.tree.map(jnp.asarray, target.data)
+        return np.asarray(jax.jit(jax.vmap(lambda theta: target.density(theta, data)))(thetas))
+
+
+def logistic(x, y):
+    a = numpyro.sample("a", dist.Normal(-6.0, 2.0))
+    s = numpyro.sample("s", dist.HalfNormal(1.5))
+    with numpyro.plate("people", x.shape[0]):
+        numpyro.sample("y", dist.Bernoulli(logits=a + s * x), obs=y)
+
+
+def linear(x, y):
+    a = numpyro.sample("a", dist.Normal(0.0, 1.0))
+    sigma = numpyro.sample("sigma", dist.InverseGamma(2.0, 1.0))
+    with numpyro.plate("people", x.shape[0]):
+        numpyro.sample("y", dist.Normal(a * x, sigma), obs=y)
+
+
+# -- the density
+
+
+def test_the_density_is_that_of_a_plain_reference():
+    x, y = RNG.normal(size=20), RNG.integers(0, 2, 20)
+    private = PrivateModel(logistic, epsilon=1.0)
+    calibration = private.calibration({"x": x, "y": y})
+    b, beta = calibration.beta - 1.0, calibration.beta
+    thetas = RNG.normal(size=(5, 2))
+
+    def reference(a, u):
+        s = np.exp(u)
+        value = stats.norm.logpdf(a, -6, 2) + stats.halfnorm.logpdf(s, scale=1.5) + u  # the Jacobian of exp
+        p = special.expit((2 * y - 1) * (a + s * x))
+        loss = -(p**b) / b + (p**beta + (1 - p) ** beta) / beta
+        return value - calibration.weight * loss.sum()
+
+    found = densities(private, {"x": x, "y": y}, thetas)
+    expected = np.array([reference(*theta) for theta in thetas])
+    np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-10)
+
+
+def test_a_scale_below_the_floor_is_read_as_the_floor():
+    x, y = np.zeros(3), np.array([0.0, 0.1, 5.0])
+    private = PrivateModel(linear, epsilon=1.0, noise_floor=0.5)
+    calibration = private.calibration({"x": x, "y": y})
+    small = np.array([[0.0, np.log(0.1)], [0.0, np.log(0.4)]])
+    with double_precision():
+        program = private.program({"x": x, "y": y})
+        prior = [float(program.log_prior({"a": u[0], "sigma": u[1]})) for u in small]
+    found = densities(private, {"x": x, "y": y}, small)
+    assert found[0] - prior[0] == pytest.approx(found[1] - prior[1])
+    assert calibration.observation_sensitivity == pytest.approx(
+        (1 / (np.sqrt(2 * np.pi) * 0.5)) ** (calibration.beta - 1) / (calibration.beta - 1)
+    )
+
+
+# -- privacy, by quadrature
+
+
+def sup_log_ratio(private, first, second, axes):
+    grid = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
+    logs = []
+    for records in (first, second):
+        values = densities(private, records, grid)
+        logs.append(values - special.logsumexp(values))
+    return np.abs(logs[0] - logs[1]).max()
+
+
+AXES = {"logistic": [np.linspace(-16, 60, 400), np.linspace(-6, 4, 80)]}
+AXES["linear"] = [np.linspace(-8, 8, 161), np.linspace(-3, 3, 121)]
+PAIRS = {
+    "one person, label flipped": ({"x": [0.0], "y": [1]}, {"x": [0.0], "y": [0]}),
+    "one person, everything changed": ({"x": [30.0], "y": [1]}, {"x": [-30.0], "y": [1]}),
+    "the last of five": ({"x": [0.0] * 5, "y": [0, 0, 0, 0, 1]}, {"x": [0.0] * 5, "y": [0] * 5}),
+    "an extreme record": ({"x": [1e6, 1.0], "y": [1, 0]}, {"x": [-1e6, 1.0], "y": [0, 0]}),
+}
+
+
+def as_records(pair, kind):
+    def column(values):
+        return np.asarray(values, dtype=float)
+
+    return {"x": column(pair["x"]), "y": column(pair["y"]) if kind == "linear" else np.asarray(pair["y"])}
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_no_neighbouring_pair_exceeds_epsilon_and_some_pair_nearly_attains_it(epsilon):
+    """The prior puts almost all mass where the response is 0, so the normaliser does not share the change."""
+    private = PrivateModel(logistic, epsilon=epsilon)
+    found = [
+        sup_log_ratio(private, as_records(a, "logistic"), as_records(b, "logistic"), AXES["logistic"])
+        for a, b in PAIRS.values()
+    ]
+    assert max(found) <= epsilon * (1 + 1e-9)
+    assert max(found) > 0.9 * epsilon
+
+
+def test_no_neighbouring_pair_of_a_normal_model_exceeds_epsilon():
+    private = PrivateModel(linear, epsilon=1.0, noise_floor=0.05)
+    pairs = [
+        ({"x": [1.0], "y": [0.0]}, {"x": [1.0], "y": [1e6]}),
+        ({"x": [1.0], "y": [6.0]}, {"x": [1.0], "y": [-6.0]}),
+        ({"x": [1.0, 1.0], "y": [6.0, 0.0]}, {"x": [1e3, 1.0], "y": [0.0, 0.0]}),
+    ]
+    found = [
+        sup_log_ratio(private, as_records(a, "linear"), as_records(b, "linear"), AXES["linear"])
+        for a, b in pairs
+    ]
+    assert max(found) <= 1.0 + 1e-9
+    assert max(found) > 0.5  # a guarantee too cautious by two would not reach this
+
+
+def test_a_model_that_mixes_its_records_cannot_leak_one_through_another():
+    """Its author centres by the batch; each record is run alone, so neighbours change one loss only."""
+
+    def centred(x, y):
+        a = numpyro.sample("a", dist.Normal(-6.0, 2.0))
+        s = numpyro.sample("s", dist.HalfNormal(1.5))
+        with numpyro.plate("people", x.shape[0]):
+            numpyro.sample("y", dist.Bernoulli(logits=a + s * (x - x.mean()) + 40.0 * jnp.max(x)), obs=y)
+
+    private = PrivateModel(centred, epsilon=0.5)
+    rest = {"x": np.zeros(6), "y": np.array([0, 1, 0, 1, 0, 1])}
+    other = {"x": np.array([9.0, 0, 0, 0, 0, 0]), "y": rest["y"]}
+    assert sup_log_ratio(private, rest, other, AXES["logistic"]) <= 0.5 * (1 + 1e-9)
+
+
+# -- what is refused
+
+
+def per_record(x, y):
+    with numpyro.plate("people", x.shape[0]):
+        z = numpyro.sample("z", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Bernoulli(logits=z), obs=y)
+
+
+def with_factor(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    numpyro.factor("extra", -a * x.sum())
+    numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+
+def with_parameter(x, y):
+    a = numpyro.param("a", 0.0)
+    numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+
+def data_prior(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1.0 + jnp.abs(x).max()))
+    numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+
+def improper(x, y):
+    a = numpyro.sample("a", dist.ImproperUniform(dist.constraints.real, (), ()))
+    numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+
+def discrete(x, y):
+    a = numpyro.sample("a", dist.Bernoulli(0.5))
+    numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+
+def rescaled(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    with numpyro.handlers.scale(scale=10.0):
+        numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+
+def subsampled(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    with numpyro.plate("people", 10, subsample_size=x.shape[0]):
+        numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+
+def fixed_plate(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    with numpyro.plate("people", 10):
+        numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+
+def masked(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Bernoulli(logits=a * x).mask(x > 0), obs=y)
+
+
+def gamma(x, y):
+    a = numpyro.sample("a", dist.LogNormal(0, 1))
+    numpyro.sample("y", dist.Gamma(2.0, a + 0 * x), obs=y)
+
+
+def free_tails(x, y):
+    df = numpyro.sample("df", dist.Gamma(2.0, 0.1))
+    numpyro.sample("y", dist.StudentT(df, 0 * x, 1.0), obs=y)
+
+
+def nothing_latent(x, y):
+    numpyro.sample("y", dist.Bernoulli(logits=x), obs=y)
+
+
+def nothing_observed(x, y):
+    numpyro.sample("a", dist.Normal(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (per_record, "Latent site 'z' has one value per record"),
+        (with_factor, r"Expected one observed site, got \['extra', 'y'\]"),
+        (with_parameter, "Site 'a' is a numpyro.param, which has no prior"),
+        (data_prior, "The prior of a latent site depends on the records"),
+        (improper, "give every latent site a proper prior"),
+        (discrete, "Latent site 'a' is discrete"),
+        (rescaled, "Site 'y' is rescaled"),
+        (subsampled, "Plate 'people' subsamples the records"),
+        (fixed_plate, r"Take the size of (a|the) plate from the records"),
+        (masked, "The observed site is masked"),
+        (gamma, "the distribution Gamma, for which no bound of the loss is proved here"),
+        (linear, "A Normal density is bounded only if its scale is. Pass noise_floor"),
+        (nothing_latent, "this one has nothing to release"),
+        (nothing_observed, r"Expected one observed site, got \[\]"),
+    ],
+)
+def test_what_cannot_be_read_record_by_record_is_refused(model, message):
+    with pytest.raises(InvalidInput, match=message):
+        PrivateModel(model, epsilon=1.0).calibration({"x": np.zeros(4), "y": np.zeros(4)})
+
+
+def test_free_degrees_of_freedom_are_refused():
+    with pytest.raises(InvalidInput, match="The degrees of freedom of the observed StudentT vary"):
+        PrivateModel(free_tails, epsilon=1.0, noise_floor=0.1).calibration(
+            {"x": np.zeros(4), "y": np.zeros(4)}
+        )
+
+
+def test_records_are_checked_without_being_quoted():
+    private = PrivateModel(logistic, epsilon=1.0)
+    for records, message in [
+        ({}, "Expected records by name"),
+        ({"x": np.zeros(3), "y": np.zeros(4)}, r"Expected columns \['x', 'y'\] of one length"),
+        ({"x": np.array([777.0, np.nan]), "y": np.zeros(2)}, "Expected finite numbers in column 'x'"),
+        ({"x": np.array(["777"]), "y": np.zeros(1)}, "column 'x' to be an array of numbers"),
+    ]:
+        with pytest.raises(InvalidInput, match=message) as info:
+            private.release(records)
+        assert "777" not in str(info.value)
+
+
+def test_a_declared_bound_is_calibrated_for_and_recorded():
+    """A gamma(2, rate >= 0.5) density: M = rate e^-1 at rate 2 as the model's prior is cut there."""
+
+    def model(x, y):
+        rate = numpyro.sample("rate", dist.Uniform(0.5, 2.0))
+        numpyro.sample("y", dist.Gamma(2.0, rate + 0 * x), obs=y)
+
+    def power_integral(law, beta):
+        lgamma = jax.scipy.special.gammaln
+        shape = beta * (law.concentration - 1) + 1
+        return jnp.exp(
+            lgamma(shape)
+            - beta * lgamma(law.concentration)
+            - shape * jnp.log(beta)
+            + (beta - 1) * jnp.log(law.rate)
+        )
+
+    declared = DeclaredDensity(bound=2 / np.e, power_integral=power_integral)
+    private = PrivateModel(model, epsilon=1.0, beta=1.5, declared=declared)
+    records = {"x": np.zeros(1), "y": np.array([0.5])}
+    calibration = private.calibration(records)
+    width = (2 / np.e) ** 0.5 * (1 / 0.5 + 1 / 1.5)
+    assert 2 * calibration.weight * width == pytest.approx(1.0)
+    law = stats.gamma(2.0, scale=1 / 1.3)
+    with double_precision():
+        program = private.program(records)
+        found = float(
+            program.loss_of(
+                {"rate": jnp.asarray(1.3)}, {"x": jnp.zeros(()), "y": jnp.asarray(0.5)}, {"beta": 1.5}
+            )
+        )
+    grid = np.linspace(1e-9, 60, 600_001)
+    integral = np.trapezoid(law.pdf(grid) ** 1.5, grid)
+    assert found == pytest.approx((1 - law.pdf(0.5) ** 0.5) / 0.5 - (1 - integral) / 1.5, abs=1e-6)
+    assert any("declared bound" in line for line in private._assumptions(private.guarantee(records)))
+    with pytest.raises(InvalidInput, match="pass beta as a number"):
+        PrivateModel(model, epsilon=1.0, declared=declared).calibration(records)
+
+
+# -- worked examples
+
+
+def hierarchical(x, group, y, num_groups):
+    mean = numpyro.sample("mean", dist.Normal(0, 2))
+    spread = numpyro.sample("spread", dist.HalfNormal(1))
+    offset = numpyro.sample("offset", dist.Normal(0, 1).expand([num_groups]).to_event(1))
+    slope = numpyro.sample("slope", dist.Normal(0, 2))
+    numpyro.deterministic("leak", slope * x)
+    with numpyro.plate("people", x.shape[0]):
+        numpyro.sample("y", dist.Bernoulli(logits=mean + spread * offset[group] + slope * x), obs=y)
+
+
+def robust(x, y):
+    slope = numpyro.sample("slope", dist.Normal(0, 3))
+    sigma = numpyro.sample("sigma", dist.LogNormal(0, 1))
+    numpyro.sample("y", dist.StudentT(4.0, slope * x, 0.2 + sigma), obs=y)
+
+
+def rates(x, exposure, y):
+    b = numpyro.sample("b", dist.Normal(0, 2).expand([2]).to_event(1))
+    with numpyro.plate("people", x.shape[0]):
+        numpyro.sample("y", dist.Poisson(exposure * jnp.exp(b[0] + b[1] * x)), obs=y)
+
+
+N = 300
+X = RNG.normal(size=N)
+GROUP, EXPOSURE = RNG.integers(0, 3, N), RNG.uniform(1, 4, N)
+EXAMPLES = {
+    "hierarchical": (
+        PrivateModel(hierarchical, epsilon=8.0, public={"num_groups": 3}, sampler=QUICK),
+        {"x": X, "group": GROUP, "y": (RNG.random(N) < special.expit(2 * X + GROUP - 1)).astype(int)},
+        "slope",
+        2.0,
+    ),
+    "robust": (
+        PrivateModel(robust, epsilon=8.0, noise_floor=0.2, neighbours="add_remove", sampler=QUICK),
+        {"x": X, "y": 1.5 * X + 0.5 * RNG.standard_t(4, N) + 1e6 * (RNG.random(N) < 0.02)},
+        "slope",
+        1.5,
+    ),
+    "rates": (
+        PrivateModel(rates, epsilon=8.0, sampler=QUICK, draws=2),
+        {"x": X, "exposure": EXPOSURE, "y": RNG.poisson(EXPOSURE * np.exp(0.3 + 0.6 * X))},
+        "b",
+        np.array([0.3, 0.6]),
+    ),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_worked_example_recovers_what_made_the_data(name):
+    """One draw at n = 300 and epsilon = 8 is within 0.8 of the truth (a fixed seed)."""
+    private, records, site, truth = EXAMPLES[name]
+    release = private.release(records, random_state=0)
+    sites = release.parameters.sites
+    assert np.abs(sites[site] - truth).max() < 0.8
+    assert list(sites) == [name for name, _ in private.program(records).sites]
+    assert "leak" not in sites
+    assert Release.from_json(release.to_json()) == release
+    assert release.guarantee == private.guarantee(records)
+    assert release.num_records == (None if private.neighbours == "add_remove" else N)
+    with pytest.raises(InvalidInput, match="there is no estimator to rebuild"):
+        from_release(release)
+
+
+def test_the_ledger_is_charged_before_anything_is_drawn(tmp_path):
+    _, records, *_ = EXAMPLES["rates"]
+    ledger = onedraw.Ledger(tmp_path / "budget.db")
+    ledger.create("patients", epsilon=1.0)
+    private = PrivateModel(rates, epsilon=8.0, sampler=QUICK, ledger=ledger, dataset="patients")
+    with pytest.raises(onedraw.BudgetExceeded):
+        private.release(records)
+    with pytest.raises(InvalidInput, match="ledger and dataset together"):
+        PrivateModel(rates, epsilon=1.0, ledger=ledger)
+
+
+def test_probes_are_what_the_diagnostics_watch():
+    records = EXAMPLES["rates"][1]
+    probes = {"x": np.array([-1.0, 0.0, 1.0]), "exposure": np.ones(3), "y": np.array([0, 1, 2])}
+    watching = PrivateModel(rates, epsilon=8.0, probes=probes)
+    positions = RNG.normal(size=(4, 2))
+    watched = watching.target(records).monitored(positions)
+    assert watched.shape == (4, 3)
+    mean = np.exp(positions[:, :1] + positions[:, 1:] * probes["x"])
+    beta = watching.calibration(records).beta
+    k = np.arange(400)
+    integral = (stats.poisson.pmf(k, mean[..., None]) ** beta).sum(axis=-1)
+    loss = (1 - stats.poisson.pmf(probes["y"], mean) ** (beta - 1)) / (beta - 1) - (1 - integral) / beta
+    np.testing.assert_allclose(watched, loss, atol=1e-8)
+
+
+def test_more_draws_than_chains_are_refused():
+    with pytest.raises(InvalidInput, match=r"at most as many draws as chains \(2\), got draws=3"):
+        PrivateModel(rates, epsilon=1.0, draws=3, sampler=QUICK).calibration(EXAMPLES["rates"][1])
