@@ -2,6 +2,7 @@
 """The command ``onedraw``: from a table to a published release; ``docs/command.md`` documents it."""
 
 from onedraw.cli.app import main
+from onedraw.cli.audit import audit_command
 from onedraw.cli.calibrate import calibrate_command
 from onedraw.cli.explain import explain_command
 from onedraw.cli.fit import fit_command
@@ -11,6 +12,7 @@ from onedraw.cli.predict import predict_command
 from onedraw.cli.show import show_command
 
 for _command in (
+    audit_command,
     calibrate_command,
     explain_command,
     fit_command,

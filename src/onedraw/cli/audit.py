@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``onedraw audit``: attack a mechanism of the library, and say what epsilon the attack shows at least."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from onedraw.cli.app import common
+from onedraw.cli.output import say, say_json, waiting
+from onedraw.errors import InvalidInput
+
+CONTRADICTED = 6
+"""The exit code of an audit that refutes the claim."""
+MECHANISMS = (
+    "one-posterior",
+    "one-posterior-paper",
+    "one-posterior-linear",
+    "one-posterior-poisson",
+    "gibbs-posterior",
+    "lipschitz-gibbs",
+    "output-perturbation",
+    "output-perturbation-laplace",
+    "objective-perturbation",
+    "adassp",
+    "linear-ssp",
+    "linear-noise-aware",
+    "beta-bernoulli-ssp",
+    "beta-bernoulli-noise-aware",
+    "beta-bernoulli-draw",
+    "gaussian-mean-draw",
+)
+"""The names of ``onedraw.audit.subjects``, here so that the other commands do not import the audit."""
+
+
+@click.command("audit", short_help="Attack a mechanism: what epsilon does it show?")
+@click.argument("mechanisms", nargs=-1, type=click.Choice(MECHANISMS), metavar="MECHANISM...")
+@click.option("--epsilon", "epsilons", type=float, multiple=True, required=True, help="Claimed; repeatable.")
+@click.option("--delta", type=float, help="Claimed; by default 0, or 1e-5 where a mechanism needs one.")
+@click.option(
+    "--neighbours",
+    type=click.Choice(["replace_one", "add_remove"]),
+    default="replace_one",
+    show_default=True,
+    help="Which data sets the claim is about.",
+)
+@click.option("--rounds", type=int, default=10_000, show_default=True, help="Half of them on each data set.")
+@click.option(
+    "--pair",
+    type=click.Choice(["telling", "paper"]),
+    default="telling",
+    show_default=True,
+    help="The data sets to tell apart: the most telling of a few, or the published pair.",
+)
+@click.option(
+    "--tries",
+    type=int,
+    default=200,
+    show_default=True,
+    help="Pairs tried by the exact search, where there is one; 0 for none.",
+)
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the lower bound.")
+@click.option("--repeats", type=int, default=20, show_default=True, help="Simulated data sets for accuracy.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="A picture, such as audit.png.")
+@click.option("--force", is_flag=True, help="Replace an existing picture.")
+@click.option("--jobs", type=int, help="Processes that run a mechanism seen from outside.")
+@click.option("--seed", type=int, help="Repeats the audit; harmless, because no private data are used.")
+@common
+def audit_command(
+    mechanisms: tuple[str, ...],
+    epsilons: tuple[float, ...],
+    out: Path | None,
+    force: bool,
+    repeats: int,
+    jobs: int | None,
+    seed: int | None,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Attack MECHANISM on made-up data at a claimed epsilon, and print what the attack shows.
+
+    An audit can refute a claim, not prove it. No private data are read.
+    """
+    if not mechanisms:
+        raise click.UsageError(f"Missing argument 'MECHANISM...': one or more of {', '.join(MECHANISMS)}.")
+    if out is not None and out.exists() and not force:
+        raise InvalidInput(f"{str(out)!r} exists already. Give another --out, or --force to replace it.")
+    if out is not None:
+        _check_picture(out)
+    if repeats < 1 or options["tries"] < 0:
+        raise InvalidInput(f"Expected --repeats >= 1 and --tries >= 0, got {repeats} and {options['tries']}.")
+    from onedraw.audit.report import picture, table
+    from onedraw.audit.subjects import SUBJECTS, audit_subject, root_mean_squared_error
+
+    claims = {key: options[key] for key in ("delta", "neighbours")}
+    for name in mechanisms:  # refuse all that can be refused before the first attack
+        for epsilon in epsilons:
+            SUBJECTS[name].calibrated(epsilon=epsilon, **claims)
+    findings, accuracy = [], []
+    for name in dict.fromkeys(mechanisms):
+        for epsilon in dict.fromkeys(epsilons):
+            with waiting(f"Attacking {name} at epsilon {epsilon:g} ..."):
+                findings.append(
+                    audit_subject(SUBJECTS[name], epsilon=epsilon, random_state=seed, n_jobs=jobs, **options)
+                )
+                accuracy.append(
+                    root_mean_squared_error(SUBJECTS[name], epsilon=epsilon, repeats=repeats, **claims)
+                )
+    if out is not None:
+        picture(findings, out, accuracy=accuracy)
+    contradicted = [finding for finding in findings if finding.contradicted]
+    if as_json:
+        found = [
+            {**f.to_dict(), "root_mean_squared_error": a} for f, a in zip(findings, accuracy, strict=True)
+        ]
+        say_json({"findings": found, "picture": None if out is None else str(out)})
+        return CONTRADICTED if contradicted else 0
+    say(table(findings))
+    say()
+    say(
+        f"The lower bounds hold with {options['confidence']:.0%} confidence each; 'at most' is what so many "
+        "rounds could show of any mechanism. 'exact' is the worst pair found, by quadrature."
+    )
+    if contradicted:
+        names = ", ".join(sorted({finding.name for finding in contradicted}))
+        say(f"CONTRADICTED: {names} leaks more than claimed.", style="bold red")
+    else:
+        say("No claim is contradicted. That is no proof: another attack may show more.")
+    if out is not None:
+        say(f"Wrote {out}")
+    return CONTRADICTED if contradicted else 0
+
+
+def _check_picture(out: Path) -> None:
+    """Refuse what cannot be drawn before minutes are spent."""
+    from onedraw.audit.report import _pyplot
+
+    known = sorted(_pyplot().figure().canvas.get_supported_filetypes())
+    _pyplot().close("all")
+    if out.suffix.removeprefix(".") not in known:
+        raise InvalidInput(f"Expected --out with an ending such as .png, .pdf or .svg, got {str(out)!r}.")
+    if not out.resolve().parent.is_dir():
+        raise InvalidInput(f"The folder of --out {str(out)!r} does not exist. Create it first.")
