@@ -9,6 +9,7 @@ from onedraw.cli.fit import fit_command
 from onedraw.cli.ledger import ledger_commands
 from onedraw.cli.plan import plan_command
 from onedraw.cli.predict import predict_command
+from onedraw.cli.reproduce import reproduce_command
 from onedraw.cli.show import show_command
 
 for _command in (
@@ -19,6 +20,7 @@ for _command in (
     ledger_commands,
     plan_command,
     predict_command,
+    reproduce_command,
     show_command,
 ):
     main.add_command(_command)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``onedraw reproduce``: the paper's figures, each as numbers, pictures and a verdict on what it shows."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from onedraw._validate import one_of
+from onedraw.cli.app import common
+from onedraw.cli.output import aligned, say, say_json
+from onedraw.errors import InvalidInput
+
+BOTH = "both"
+
+
+@click.command("reproduce", short_help="The paper's figures, and whether its claims hold.")
+@click.argument("name", required=False)
+@click.option("--list", "listing", is_flag=True, help="Name the experiments and leave.")
+@click.option("--size", type=click.Choice(["paper", "smoke"]), default="paper", show_default=True)
+@click.option(
+    "--version",
+    type=click.Choice(["corrected", "as-published", BOTH]),
+    default="corrected",
+    show_default=True,
+    help="Valid guarantees only, or the published calibration with its errors, labelled.",
+)
+@click.option("--jobs", type=int, default=1, show_default=True, help="Processes that compute.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("reproduction"))
+@click.option(
+    "--page", type=click.Path(dir_okay=False, path_type=Path), help="Also write a page of all results."
+)
+@common
+def reproduce_command(
+    name: str | None,
+    listing: bool,
+    size: str,
+    version: str,
+    jobs: int,
+    out: Path,
+    page: Path | None,
+    as_json: bool,
+) -> None:
+    """Run the experiment NAME, or all of them, and write numbers, pictures and verdicts to a folder.
+
+    A run that was stopped goes on where it stopped. No private data are read: the data sets are public.
+    """
+    from onedraw.experiments import EXPERIMENTS, VERSIONS, run
+    from onedraw.reports.reproduction import CELLS, publish, write_page
+
+    if listing:
+        rows = [(e.name, e.figures, e.title) for e in EXPERIMENTS.values()]
+        if as_json:
+            say_json([dict(zip(("name", "figures", "title"), row, strict=True)) for row in rows])
+        else:
+            say(aligned(rows, header=("name", "figures", "title"), right=False))
+        return
+    if name is None:
+        raise InvalidInput("Expected the name of an experiment, or 'all'. See: onedraw reproduce --list")
+    one_of([*EXPERIMENTS, "all"], name=name, remedy="See: onedraw reproduce --list")
+    _check_pictures()
+    reports = []
+    for experiment in EXPERIMENTS.values() if name == "all" else [EXPERIMENTS[name]]:
+        for chosen in VERSIONS if version == BOTH else [version]:
+            with _progress(f"{experiment.name}, {chosen}") as progress:
+                results = run(
+                    experiment, version=chosen, size=size, folder=out / CELLS, jobs=jobs, progress=progress
+                )
+            reports.append(publish(results, out))
+            if not as_json:
+                _say_report(reports[-1], out)
+    if page is not None:
+        write_page(out, page)
+        if not as_json:
+            say(f"Wrote {page}")
+    if as_json:
+        say_json([{key: value for key, value in report.items() if key != "table"} for report in reports])
+
+
+def _say_report(report: dict[str, Any], out: Path) -> None:
+    say(f"{report['title']} ({report['version']}): {report['cells']} cells", style="bold")
+    for claim in report["claims"]:
+        count = f" ({claim['right']} of {claim['cases']})" if claim["cases"] else ""
+        say(f"  {claim['statement']}\n    {claim['verdict']}{count}: {claim['numbers']}")
+    files = [f"{report['experiment']}.{report['version']}.csv", *(p["file"] for p in report["pictures"])]
+    say(f"  Wrote {', '.join(files)} to {out}")
+    say()
+
+
+def _check_pictures() -> None:
+    """Say that the plots extra is missing before minutes are spent."""
+    from onedraw.reports.canvas import new_figure
+
+    new_figure(1.0, 1.0)
+
+
+@contextlib.contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar with the time left on stderr, if somebody can see it."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
