@@ -23,7 +23,7 @@ import importlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ from onedraw.types import Array
 
 SCHEMA = "onedraw.release/1"
 GRID_BITS = 40
+TO_ESTIMATOR: list[Callable[[Release], Any]] = []
+"""How a release becomes an estimator: the layer of estimators, which is below this one, adds itself."""
 
 
 def coefficient_step(prior_scale: float) -> float:
@@ -167,6 +169,10 @@ class Release:
         }
         content["digest"] = _digest(content)
         return content
+
+    def to_estimator(self) -> Any:
+        """A fitted scikit-learn estimator that predicts with the released parameters; needs no data."""
+        return TO_ESTIMATOR[-1](self)
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """JSON text; also written to ``path`` (complete or not at all) if one is given."""

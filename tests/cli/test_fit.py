@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import functools
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ from onedraw.cli import fit as fit_module
 from onedraw.cli.columns import Specification
 from onedraw.cli.encode import Plan, encode, read_classes
 from onedraw.cli.table import read_table
+from onedraw.nn import MLPClassifier, NutsSampler
 
 NUMBERS = {"data": "numbers.csv", "columns": None}
 
@@ -366,3 +368,33 @@ def test_the_draw_is_that_of_the_estimator_on_the_same_numbers(cli):
     X = np.stack([table["age"], table["visits"], table["pressure"]], axis=1)
     model = onedraw.LogisticRegression(epsilon=1.0, classes=[0, 1], random_state=11).fit(X, table["died"])
     assert release_of(cli).draws == model.release_.draws
+
+
+# -- networks
+
+
+@pytest.mark.jax
+def test_a_network_is_fitted_shown_and_used_for_prediction(cli, monkeypatch):
+    pytest.importorskip("jax")
+    lax = {"min_ess": 1.0, "max_rhat": 5.0, "max_divergent": 0.99, "min_bfmi": 0.01}
+    quick = NutsSampler(chains=2, warmup=100, kept=50, **lax)
+    small = functools.partial(MLPClassifier, hidden_layer_sizes=(2,), sampler=quick)
+    monkeypatch.setitem(fit_module.NETWORKS, "mlp-classifier", small)
+    result = cli.fit(*cli.ledger, "--seed", "1", model="mlp-classifier")
+    assert result.exit_code == 0, result.stderr
+    assert "neural network" in result.stdout
+    assert cli.charges() == 1
+    assert "diagnosed" in cli.run("show", "release.json").stdout
+    predicted = cli.run("predict", "release.json", "patients.csv")
+    assert predicted.exit_code == 0, predicted.stderr
+    assert predicted.stdout.splitlines()[0].startswith("prediction")
+    model = release_of(cli).to_estimator()
+    assert model.classes_.tolist() == ["alive", "dead"]
+
+
+@pytest.mark.parametrize("more", [("--evidence", "proved"), ("--draws", "auto")])
+def test_a_network_has_neither_proofs_nor_intervals(cli, more):
+    result = cli.fit(*cli.ledger, *more, model="mlp-classifier")
+    assert result.exit_code == 2
+    assert f"{' '.join(more)} does not apply" in result.stderr
+    assert cli.charges() == 0

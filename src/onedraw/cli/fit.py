@@ -33,10 +33,13 @@ from onedraw.estimators import LinearRegression, LogisticRegression, PoissonRegr
 from onedraw.estimators.offered import DEFAULT, offered
 from onedraw.ledger import Ledger
 from onedraw.model import RegressionModel
+from onedraw.nn import MLPClassifier, MLPRegressor
 from onedraw.release import Release
 from onedraw.samplers import BoxSampler
 
-MODELS = ("logistic", "multinomial", "linear", "poisson")
+REGRESSIONS = ("logistic", "multinomial", "linear", "poisson")
+NETWORKS = {"mlp-classifier": MLPClassifier, "mlp-regressor": MLPRegressor}
+MODELS = (*REGRESSIONS, *NETWORKS)
 DEFAULT_CLASSES = (0, 1)
 """Of a logistic model whose classes are not declared: a convention, not a look at the labels."""
 NO_LEDGER = (
@@ -102,7 +105,7 @@ def _draws(context: click.Context, parameter: click.Parameter, value: str) -> in
 )
 @click.option(
     "--mechanism",
-    type=click.Choice(offered(MODELS)),
+    type=click.Choice(offered(REGRESSIONS)),
     default=DEFAULT,
     show_default=True,
     help="How the model is made private; others than the default need public bounds.",
@@ -177,21 +180,28 @@ def _estimator(options: Options, target: Target, ledger: Ledger | None) -> Any:
         "neighbours": options.neighbours,
         "rows_per_person": options.rows_per_person,
         "draws": options.draws,
-        "evidence": options.evidence,
         "mechanism": options.mechanism,
         "ledger": ledger,
         "dataset": options.dataset,
         "random_state": options.seed,
     }
     _check_target(options.model, target)
-    kind: Any = {"poisson": PoissonRegressor, "linear": LinearRegression}.get(
+    kind: Any = {"poisson": PoissonRegressor, "linear": LinearRegression, **NETWORKS}.get(
         options.model, LogisticRegression
     )
-    if kind is LinearRegression:
+    if options.model in REGRESSIONS:
+        settings["evidence"] = options.evidence
+    elif options.evidence == "proved" or options.draws == "auto":
+        wrong = "--evidence proved" if options.evidence == "proved" else "--draws auto"
+        raise InvalidInput(
+            f"{wrong} does not apply to the {options.model} model: a network is drawn by Markov chains, "
+            "whose evidence is 'diagnosed', and has no intervals. Leave it out."
+        )
+    if kind in (LinearRegression, MLPRegressor):
         settings.update(
             target_bounds=target.bounds, noise_floor=target.noise_floor, noise_scale=target.noise_scale
         )
-    elif kind is LogisticRegression:
+    elif kind is not PoissonRegressor:
         settings.update(classes=list(target.classes or DEFAULT_CLASSES))
     estimator = kind(**settings)
     for name in ("feature_norm", "response_bound", "regularisation", "prior_box"):
@@ -207,7 +217,8 @@ def _estimator(options: Options, target: Target, ledger: Ledger | None) -> Any:
 
 def _check_target(model: str, target: Target) -> None:
     """Facts that do not belong to the model are mistakes, and so is the wrong number of classes."""
-    fits = {"linear": ("bounds", "noise_floor", "noise_scale"), "poisson": ()}.get(model, ("classes",))
+    continuous = ("bounds", "noise_floor", "noise_scale")
+    fits = {"linear": continuous, "mlp-regressor": continuous, "poisson": ()}.get(model, ("classes",))
     for name, value in dataclasses.asdict(target).items():
         if value is not None and name not in fits:
             raise InvalidInput(
@@ -241,7 +252,7 @@ def _fit(options: Options, spec: Specification, estimator: Any) -> Release:
 
 
 def _response(options: Options, target: Target, values: list[Any]) -> Any:
-    if options.model in ("logistic", "multinomial"):
+    if options.model in ("logistic", "multinomial", "mlp-classifier"):
         return read_classes(values, target.classes or DEFAULT_CLASSES, options.target)
     response = read_response(values, options.target)
     if options.model == "poisson" and ((response < 0).any() or (response != np.rint(response)).any()):
@@ -259,6 +270,8 @@ def _check_size(options: Options, table: Table) -> None:
 
 def _check_model(options: Options, plan: Plan, target: Target) -> None:
     """Names and size of the model are public: what is wrong with them shows before the charge."""
+    if options.model in NETWORKS:
+        return
     model = RegressionModel(
         kind=options.model,
         features=plan.features,
