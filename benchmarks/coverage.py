@@ -192,7 +192,10 @@ def merged(old: list[list[str]], new: list[list[str]]) -> list[list[str]]:
     """The rows of the page, those of this run in the place of older ones, in the order of the study."""
     rows = {tuple(row[:4]): row for row in [*old, *new]}
     families = SIZES["paper"]["families"]
-    order = lambda key: (families.index(key[0]), int(key[1]), int(key[2].replace(",", "")), float(key[3]))  # noqa: E731
+
+    def order(key: tuple[str, ...]) -> tuple[float, ...]:
+        return families.index(key[0]), int(key[1]), int(key[2].replace(",", "")), float(key[3])
+
     return [rows[key] for key in sorted(rows, key=order)]
 
 

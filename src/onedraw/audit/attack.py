@@ -159,8 +159,7 @@ def membership_attack(
     rng, _ = generator(random_state)
     if isinstance(mechanism, OutputPerturbation):
         densities = [output_density(mechanism, data, model) for data in (pair.first, pair.second)]
-        # Both densities are normalised: no reference is needed.
-        score: Score = lambda thetas: densities[1].log_density(thetas) - densities[0].log_density(thetas)  # noqa: E731
+        score = _ratio_of(*densities)
         samples = [_releases(mechanism, data, model, half, rng) for data in (pair.first, pair.second)]
     elif hasattr(mechanism, "posterior") and hasattr(mechanism, "sampler"):
         posteriors = [_posterior(mechanism, data, model) for data in (pair.first, pair.second)]
@@ -174,6 +173,11 @@ def membership_attack(
             "needs its outputs only."
         )
     return Attack(negatives=score(samples[0]), positives=score(samples[1]))
+
+
+def _ratio_of(first: NoiseDensity, second: NoiseDensity) -> Score:
+    """Log ratio of two normalised densities, which needs no reference."""
+    return lambda thetas: second.log_density(thetas) - first.log_density(thetas)
 
 
 def output_density(mechanism: OutputPerturbation, data: Records, model: RegressionModel) -> NoiseDensity:

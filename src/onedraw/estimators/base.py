@@ -24,6 +24,7 @@ from onedraw.estimators.offered import DEFAULT, OFFERS, build, offered, refuse_u
 from onedraw.ledger import Ledger
 from onedraw.losses import BetaDivergence
 from onedraw.mechanisms import LinearNoiseAware, Mechanism, OnePosteriorSample, Records
+from onedraw.mechanisms._base import BoundedMechanism
 from onedraw.mechanisms.records import held
 from onedraw.model import Bounds, RegressionModel
 from onedraw.priors import Prior, ScalePrior
@@ -264,14 +265,29 @@ class PrivateRegression(BaseEstimator):
 
     def _calibrated(self, model: RegressionModel, num_records: int, draws: int) -> Mechanism:
         """The chosen mechanism; ``num_records`` decides nothing but the size of a batch of proposals."""
+        promise: dict[str, Any] = {
+            "epsilon": self.epsilon,  # None is refused there, with advice
+            "delta": self.delta,
+            "neighbours": self.neighbours,
+            "rows_per_person": self.rows_per_person,
+        }
         if self.mechanism != DEFAULT:
-            options, sampler = self._mechanism_options(model), self._sampler(num_records)
-            return build(self.mechanism, options, model=model, sampler=sampler).calibrate(
-                epsilon=self.epsilon,  # type: ignore[arg-type]  # None is refused there, with advice
-                delta=self.delta,
-                neighbours=self.neighbours,  # type: ignore[arg-type]
-                rows_per_person=self.rows_per_person,
-            )
+            return self._other_mechanism(model, num_records).calibrate(**promise)
+        return self._posterior_sample(model, num_records).calibrate(
+            **promise,
+            draws=draws,
+            beta=self.beta,
+            weight=self.weight,
+            noise_scale=self._noise_scale(model),
+        )
+
+    def _other_mechanism(self, model: RegressionModel, num_records: int) -> BoundedMechanism:
+        """The mechanism named by ``mechanism``, not the default one, before calibration."""
+        options, sampler = self._mechanism_options(model), self._sampler(num_records)
+        return build(self.mechanism, options, model=model, sampler=sampler)
+
+    def _posterior_sample(self, model: RegressionModel, num_records: int) -> OnePosteriorSample:
+        """The default mechanism, before calibration."""
         proved = self.evidence == "proved"
         noise = None
         if model.scale_floor is not None:
@@ -281,15 +297,6 @@ class PrivateRegression(BaseEstimator):
             loss=BetaDivergence(model.family()),
             prior=Prior(scale=self.prior_scale, noise=noise, box=PROVED_BOX if proved else None),
             sampler=self._sampler(num_records),
-        ).calibrate(
-            epsilon=self.epsilon,  # type: ignore[arg-type]  # None is refused there, with advice
-            delta=self.delta,
-            neighbours=self.neighbours,
-            rows_per_person=self.rows_per_person,
-            draws=draws,
-            beta=self.beta,
-            weight=self.weight,
-            noise_scale=self._noise_scale(model),
         )
 
     def _mechanism_options(self, model: RegressionModel) -> dict[str, Any]:
@@ -384,11 +391,15 @@ class PrivateRegression(BaseEstimator):
 
     # -- prediction
 
-    def _linear_predictor(self, X: Any) -> Array:
-        """X @ coef' + intercept in original units, (n, outputs)."""
+    def _read_new(self, X: Any) -> Array:
+        """Rows to predict, with the features of the fit, as floats."""
         check_is_fitted(self, "release_")
         with unquoted("X"):
-            features = validate_data(self, X, dtype=np.float64, reset=False)
+            return validate_data(self, X, dtype=np.float64, reset=False)  # type: ignore[no-any-return]
+
+    def _linear_predictor(self, X: Any) -> Array:
+        """X @ coef' + intercept in original units, (n, outputs)."""
+        features = self._read_new(X)
         estimate = self.release_.estimate
         return np.asarray(features @ estimate.coef[0].T + estimate.intercept[0])
 

@@ -17,21 +17,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from onedraw._validate import one_of, probability, whole
 from onedraw.errors import InvalidInput
 from onedraw.estimators import LinearRegression, LogisticRegression
-from onedraw.estimators.base import PrivateRegression, unquoted
+from onedraw.estimators.base import PrivateRegression
 from onedraw.estimators.linear import DEFAULT_FLOOR
 from onedraw.estimators.offered import DEFAULT, refuse_unused
 from onedraw.estimators.rebuild import REBUILDERS, fitted
 from onedraw.ledger import Ledger
 from onedraw.losses import BetaDivergence
-from onedraw.mechanisms import Mechanism
 from onedraw.model import Bounds, NetworkModel, unit_map
 from onedraw.model.network import ACTIVATIONS
 from onedraw.nn.mechanism import ChainSampler, NetworkSample
+from onedraw.nn.noisy_gradients import NoisyGradients
 from onedraw.nn.offered import BY_GRADIENTS, OPTIONS, build, options_of
 from onedraw.priors import Prior, ScalePrior
 from onedraw.release import Release
@@ -111,15 +111,11 @@ class PrivateNetwork(PrivateRegression):
             **known,
         )
 
-    def _calibrated(self, model: Any, num_records: int, draws: int) -> Mechanism:
-        if self.mechanism != DEFAULT:
-            public_records = num_records if self._num_records_is_public() else None
-            return build(self.mechanism, self, model=model, num_records=public_records).calibrate(
-                epsilon=self.epsilon,  # type: ignore[arg-type]  # None is refused there, with advice
-                delta=self.delta,
-                neighbours=self.neighbours,  # type: ignore[arg-type]
-                rows_per_person=self.rows_per_person,
-            )
+    def _other_mechanism(self, model: Any, num_records: int) -> NoisyGradients:
+        public_records = num_records if self._num_records_is_public() else None
+        return build(self.mechanism, self, model=model, num_records=public_records)
+
+    def _posterior_sample(self, model: Any, num_records: int) -> NetworkSample:
         noise = None if model.scale_floor is None else ScalePrior(floor=model.scale_floor)
         return NetworkSample(
             loss=BetaDivergence(model.family()),
@@ -127,22 +123,11 @@ class PrivateNetwork(PrivateRegression):
             sampler=NutsSampler() if self.sampler is None else self.sampler,
             model=model,
             sampler_error=float(self.assume_sampler_error),
-        ).calibrate(
-            epsilon=self.epsilon,  # type: ignore[arg-type]  # None is refused there, with advice
-            delta=self.delta,
-            neighbours=self.neighbours,
-            rows_per_person=self.rows_per_person,
-            draws=draws,
-            beta=self.beta,
-            weight=self.weight,
-            noise_scale=self._noise_scale(model),
         )
 
     def _outputs(self, X: Any) -> Array:
         """What every released network says of the rows of X, (draws, n, outputs)."""
-        check_is_fitted(self, "release_")
-        with unquoted("X"):
-            features = validate_data(self, X, dtype=np.float64, reset=False)
+        features = self._read_new(X)
         model: NetworkModel = self.release_.model
         return model.outputs(np.array(self.release_.draws), features)
 
