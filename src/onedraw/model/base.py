@@ -84,6 +84,14 @@ def to_working(values: Array, bounds: tuple[Bounds, ...] | None, fit_intercept: 
     return (values - centre) / half
 
 
+def response_to_working(response: Array, bounds: Bounds | None, fit_intercept: bool) -> Array:
+    """The response in working units; values beyond the declared bounds are kept, not clipped."""
+    if bounds is None:
+        return response
+    centre, half = unit_map(bounds, fit_intercept)
+    return (response - centre) / half
+
+
 def check_feature_bounds(bounds: tuple[Bounds, ...] | None, features: tuple[str, ...]) -> None:
     """One pair per feature."""
     if bounds is not None and len(bounds) != len(features):

@@ -36,6 +36,7 @@ from onedraw.model.base import (
     feature_map,
     pair_from_json,
     pairs_from_json,
+    response_to_working,
     to_working,
     unit_map,
 )
@@ -162,10 +163,7 @@ class NetworkModel:
 
     def scale_response(self, response: Array) -> Array:
         """The response in working units, not clipped."""
-        if self.target_bounds is None:
-            return response
-        centre, half = unit_map(self.target_bounds, True)
-        return (response - centre) / half
+        return response_to_working(response, self.target_bounds, True)
 
     def original_units(self, draws: Array) -> NetworkParameters:
         """Working draws (k, p), with the scale itself as last column of a regression, in original units."""

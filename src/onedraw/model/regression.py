@@ -31,6 +31,7 @@ from onedraw.model.base import (
     feature_map,
     pair_from_json,
     pairs_from_json,
+    response_to_working,
     to_working,
     unit_map,
 )
@@ -123,10 +124,7 @@ class RegressionModel:
 
     def scale_response(self, response: Array) -> Array:
         """The response in working units; not clipped either."""
-        if self.target_bounds is None:
-            return response
-        centre, half = unit_map(self.target_bounds, self.fit_intercept)
-        return (response - centre) / half
+        return response_to_working(response, self.target_bounds, self.fit_intercept)
 
     # -- and back
 
