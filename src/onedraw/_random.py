@@ -73,9 +73,9 @@ def chacha20_blocks(key: bytes, nonce: bytes, counter: int, count: int) -> NDArr
     for _ in range(10):
         _quarter_rounds(a, b, c, d)
         # Shift rows so that the diagonals become columns, and back afterwards.
-        b, c, d = np.roll(b, -1, axis=0), np.roll(c, -2, axis=0), np.roll(d, -3, axis=0)
+        b, c, d = b[[1, 2, 3, 0]], c[[2, 3, 0, 1]], d[[3, 0, 1, 2]]
         _quarter_rounds(a, b, c, d)
-        b, c, d = np.roll(b, 1, axis=0), np.roll(c, 2, axis=0), np.roll(d, 3, axis=0)
+        b, c, d = b[[3, 0, 1, 2]], c[[2, 3, 0, 1]], d[[1, 2, 3, 0]]
     return np.ascontiguousarray((np.concatenate([a, b, c, d]) + start).T)
 
 

@@ -43,6 +43,7 @@ BLOCK_CELLS = 1 << 15
 """Rows times columns of a block: 256 KiB of doubles, so that elementwise passes stay in cache."""
 PARALLEL_CELLS = 1 << 17
 SPANS = 8
+ALL_ZERO: Array = np.zeros((1, 1))
 
 
 @functools.cache
@@ -56,21 +57,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_workers.cache_clear)
 
 
-def _average(losses: list[Derivatives], weights: list[float]) -> Derivatives:
-    """The weighted sum of each field that is there."""
-
-    def combine(name: str) -> Any:
-        values = [getattr(loss, name) for loss in losses]
-        return None if values[0] is None else sum(w * v for w, v in zip(weights, values, strict=True))
-
-    return Derivatives(**{field.name: combine(field.name) for field in fields(Derivatives)})
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Posterior:
     """A generalised posterior over ``dim`` working parameters. Private: see the module docstring.
 
-    ``features`` is (n, d) and may be a memory map; ``response`` is (n,) in the family's own coding.
+    ``features`` is (n, d), of which one copy is made at the first look; ``response`` is (n,) in the family's
+    own coding.
     """
 
     loss: Loss
@@ -124,28 +116,26 @@ class Posterior:
 
     def summed_loss(self, thetas: Array, scale: Array | None) -> Array:
         """The unweighted sum of losses (m,) at location parameters ``thetas`` and scales (1, m)."""
+        stacked = self._stacked(thetas)
 
         def block(rows: slice) -> tuple[Array]:
-            eta = self._predictor(rows, thetas)
-            return (self.loss.value(self.response[rows, None], eta, self.beta, scale).sum(axis=0),)
+            y, design = self.records(rows)
+            return (self.loss.value(y, _predictors(design, stacked), self.beta, scale).sum(axis=0),)
 
         return self.sum_over_blocks(block, len(thetas))[0]
 
     def log_density_and_gradient(self, thetas: Array) -> tuple[Array, Array]:
         """Log density (m,) and its gradient (m, p)."""
-        scale = self._scale(thetas)
+        scale, stacked = self._scale(thetas), self._stacked(thetas)
 
-        def block(rows: slice) -> tuple[Array, Array]:
-            loss = self.loss.derivatives(
-                self.response[rows, None], self._predictor(rows, thetas), self.beta, scale, order=1
-            )
-            return loss.value.sum(axis=0), self._gradient(rows, loss, len(thetas))
+        def block(rows: slice) -> tuple[Array, ...]:
+            y, design = self.records(rows)
+            loss = self.loss.derivatives(y, _predictors(design, stacked), self.beta, scale, order=1)
+            return _gradient_pieces(design, loss, self.num_predictors)
 
-        total, gradient = self.sum_over_blocks(block, len(thetas))
-        if self.has_scale:
-            gradient[:, -1] *= self._scale_step(thetas)
+        total, *pieces = self.sum_over_blocks(block, len(thetas))
         value = self._checked(self.prior.log_density(thetas) - self.weight * total)
-        return value, self.prior.gradient(thetas) - self.weight * gradient
+        return value, self.prior.gradient(thetas) - self.weight * self._gradient(thetas, *pieces)
 
     def local_quadratic(self, theta: Array, smoothing: Array | None = None) -> tuple[float, Array, Array]:
         """Log density, gradient (p,) and minus the Hessian (p, p) at one point.
@@ -154,43 +144,40 @@ class Posterior:
         over the normal law that it gives each record's linear predictors: the stationary point of these
         averages is the centre of the best Gaussian approximation, where the plain one is the mode.
         """
-        p, q = self.dim, self.num_predictors
-        size = self.features.shape[1] + int(self.fit_intercept)
-        thetas = theta[None, :]
-        scale = self._scale(thetas)
-        order = self._design_order()
-        root = None if smoothing is None else self._stacked_root(smoothing, order)
+        q, thetas = self.num_predictors, theta[None, :]
+        scale, stacked, order = self._scale(thetas), self._stacked(thetas), self._order
+        root = None if smoothing is None else self._stacked_root(smoothing)
 
         def block(rows: slice) -> tuple[Array, ...]:
-            y, eta = self.response[rows, None], self._predictor(rows, thetas)
-            nodes = [(0.0, 1.0)] if root is None else self._nodes(rows, root)
+            y, design = self.records(rows)
+            eta = _predictors(design, stacked)
+            nodes = [(0.0, 1.0)] if root is None else _nodes(design, root)
             losses = [self.loss.derivatives(y, eta + shift, self.beta, scale, order=2) for shift, _ in nodes]
             loss = losses[0] if len(losses) == 1 else _average(losses, [weight for _, weight in nodes])
-            return self._quadratic_pieces(rows, loss)
+            return _gradient_pieces(design, loss, q) + _curvature_pieces(design, loss, q)
 
-        total, gradient, curvature, cross, d2_scale = self.sum_over_blocks(block, 1, work=size)
-        hessian = np.zeros((p, p))
-        hessian[: q * size, : q * size] = curvature.reshape(q * size, q * size)[np.ix_(order, order)]
+        work = max(1, self._size // 2)
+        total, slope, d_scale, curvature, cross, d2_scale = self.sum_over_blocks(block, 1, work)
+        gradient = self._gradient(thetas, slope, d_scale)
+        hessian = np.zeros((self.dim, self.dim))
+        hessian[: q * self._size, : q * self._size] = curvature[order][:, order]
         if self.has_scale:
             # Chain rule through scale = floor + exp(u): d/du = step d/dscale, and the step is its own
             # derivative.
             step = float(self._scale_step(thetas)[0])
-            hessian[-1, -1] = step**2 * float(d2_scale[0]) + step * gradient[0, -1]
-            hessian[-1, :-1] = hessian[:-1, -1] = step * cross.reshape(-1)[order]
-            gradient[:, -1] *= step
+            hessian[-1, -1] = step**2 * float(d2_scale[0]) + gradient[0, -1]
+            hessian[-1, :-1] = hessian[:-1, -1] = step * cross[order]
         value = float(self._checked(self.prior.log_density(thetas) - self.weight * total)[0])
         hessian *= self.weight
-        hessian[np.diag_indices(p)] += self.prior.negative_hessian_diagonal(theta)
+        hessian[np.diag_indices(self.dim)] += self.prior.negative_hessian_diagonal(theta)
         return value, (self.prior.gradient(thetas) - self.weight * gradient)[0], hessian
-
-    # -- pieces ------------------------------------------------------------------------------------------
 
     def sum_over_blocks(
         self, block: Callable[[slice], tuple[Array, ...]], columns: int, work: int = 1
     ) -> tuple[Array, ...]:
         """Sum what ``block`` returns over cache-sized blocks of rows, large sums on all cores.
 
-        ``columns`` log densities are counted; ``work`` is how many more doubles a row of one takes. The
+        ``columns`` log densities are counted; ``work`` is by how much a row takes more room than one. The
         blocks and the order of summation depend only on the shapes, so a seed gives the same draw on any
         number of cores.
         """
@@ -211,104 +198,69 @@ class Posterior:
         parts = list(_workers().map(span, edges[:-1], edges[1:]))
         return tuple(sum(pieces[1:], start=pieces[0]) for pieces in zip(*parts, strict=True))
 
-    def _quadratic_pieces(self, rows: slice, loss: Derivatives) -> tuple[Array, ...]:
-        """Sums over a block: loss, gradient, location curvature, scale cross terms, scale curvature."""
-        q, x = self.num_predictors, self.features[rows]
-        size = x.shape[1] + int(self.fit_intercept)
-        assert loss.d2_eta is not None
-        d2_eta = loss.d2_eta.reshape(q, q, -1)
-        curvature = np.empty((q, size, q, size))
-        for j in range(q):
-            for k in range(j, q):
-                curvature[j, :, k, :] = self._weighted_gram(x, d2_eta[j, k])
-                curvature[k, :, j, :] = curvature[j, :, k, :].T
-        cross, d2_scale = np.zeros((1, size)), np.zeros(1)
-        if loss.d_eta_scale is not None and loss.d2_scale is not None:
-            cross[0, : x.shape[1]] = loss.d_eta_scale.reshape(-1) @ x
-            if self.fit_intercept:
-                cross[0, -1] = loss.d_eta_scale.sum()
-            d2_scale = loss.d2_scale.sum(axis=0)
-        return loss.value.sum(axis=0), self._gradient(rows, loss, 1), curvature, cross, d2_scale
+    # -- the records as they are read --------------------------------------------------------------------
 
-    def _weighted_gram(self, x: Array, weights: Array) -> Array:
-        """Z' diag(weights) Z for Z = (x, 1), or x alone without an intercept; Z itself is never formed."""
-        d = x.shape[1]
-        gram = np.empty((d + int(self.fit_intercept),) * 2)
-        gram[:d, :d] = (x * weights[:, None]).T @ x
-        if self.fit_intercept:
-            gram[d, :d] = gram[:d, d] = weights @ x
-            gram[d, d] = weights.sum()
-        return gram
+    def records(self, rows: slice | NDArray[np.intp]) -> tuple[Array, Array]:
+        """Responses (rows, 1) and design (rows, size) of some records.
 
-    def _stacked_root(self, covariance: Array, order: NDArray[np.intp]) -> Array:
-        """A root (q, size, q size) of the location parameters' covariance, predictor by predictor."""
-        stacked = np.empty((len(order), len(order)))
-        stacked[np.ix_(order, order)] = covariance[: len(order), : len(order)]
-        root = np.asarray(np.linalg.cholesky(stacked), dtype=float)
-        return root.reshape(self.num_predictors, -1, len(order))
-
-    def _nodes(self, rows: slice, root: Array) -> list[tuple[Any, float]]:
-        """Shifts of the linear predictors, and weights, that average over the normal law of ``root``.
-
-        Three Gauss-Hermite nodes for one predictor. For several, the 2 q points sqrt(q) from the centre
-        along the axes of each record's covariance, exact for cubic functions.
+        Where the family is symmetric, (0, x) or (0, -x) stands for each record (y, x), and one 0 for all
+        responses.
         """
-        x, q = self.features[rows], self.num_predictors
-        white = [x @ part[: x.shape[1]] + (part[-1] if self.fit_intercept else 0.0) for part in root]
+        y = ALL_ZERO if self._signs is not None else self.response[rows, None]
+        return y, self._design[rows]
+
+    @functools.cached_property
+    def _signs(self) -> Array | None:
+        return self.loss.family.signs(self.response)
+
+    @functools.cached_property
+    def _design(self) -> Array:
+        """Features and, for an intercept, ones; each column is contiguous, so that sums run along records."""
+        design = np.empty((self._size, self.num_records)).T
+        design[:, : self.features.shape[1]] = self.features
+        design[:, self.features.shape[1] :] = 1.0
+        if self._signs is not None:
+            design *= self._signs[:, None]
+        return design
+
+    # -- the layout of parameters ------------------------------------------------------------------------
+
+    @property
+    def _size(self) -> int:
+        """Coefficients of one predictor, its intercept included."""
+        return int(self.features.shape[1]) + int(self.fit_intercept)
+
+    @functools.cached_property
+    def _order(self) -> NDArray[np.intp] | slice:
+        """Where each location parameter sits when predictors are stacked as (coefficients, intercept)."""
+        q, d, size = self.num_predictors, self.features.shape[1], self._size
         if q == 1:
-            spread = np.sqrt(3.0 * np.einsum("ij,ij->i", white[0], white[0]))[:, None]
-            return [(-spread, 1 / 6), (0.0, 2 / 3), (spread, 1 / 6)]
-        stacked = np.stack(white, axis=1)
-        covariance = stacked @ stacked.swapaxes(1, 2)
-        covariance[:, range(q), range(q)] *= 1.0 + 1e-9
-        axes = math.sqrt(q) * np.linalg.cholesky(covariance + 1e-300 * np.eye(q))
-        shifts = [np.ascontiguousarray(axes[:, :, k].T)[:, :, None] for k in range(q)]
-        return [(sign * shift, 0.5 / q) for shift in shifts for sign in (1.0, -1.0)]
-
-    def _predictor(self, rows: slice, thetas: Array) -> Array:
-        """The linear predictor: (rows, m), or (q, rows, m) for families with several predictors."""
-        x, q, d = self.features[rows], self.num_predictors, self.features.shape[1]
-        if q == 1:
-            # One column of memory per parameter vector: elementwise loops then run along the rows, however
-            # few parameter vectors there are.
-            eta = (thetas[:, :d] @ x.T).T
-            if self.fit_intercept:
-                eta += thetas[:, d]
-            return eta
-        eta = np.stack([x @ thetas[:, j * d : (j + 1) * d].T for j in range(q)])
-        if self.fit_intercept:
-            eta += thetas[:, q * d : q * d + q].T[:, None, :]
-        return eta
-
-    def _gradient(self, rows: slice, loss: Derivatives, columns: int) -> Array:
-        """The block's gradient (m, p) of the summed loss; the scale's entry is in the scale itself."""
-        x, q, d = self.features[rows], self.num_predictors, self.features.shape[1]
-        gradient = np.zeros((columns, self.dim))
-        d_eta = loss.d_eta.reshape(q, len(x), columns)
-        for j in range(q):
-            gradient[:, j * d : (j + 1) * d] = d_eta[j].T @ x
-            if self.fit_intercept:
-                gradient[:, q * d + j] = d_eta[j].sum(axis=0)
-        if loss.d_scale is not None:
-            gradient[:, -1] = loss.d_scale.sum(axis=0)
-        return gradient
-
-    def design(self, rows: slice) -> Array:
-        """The block's features with a column of ones where there is an intercept."""
-        x = self.features[rows]
-        if not self.fit_intercept:
-            return x
-        return np.concatenate([x, np.ones((len(x), 1))], axis=1)
-
-    def _design_order(self) -> NDArray[np.intp]:
-        """Where each working coordinate sits when predictors are stacked as (coefficients, intercept)
-        blocks.
-        """
-        q, d = self.num_predictors, self.features.shape[1]
-        size = d + int(self.fit_intercept)
+            return slice(None)
         coefficients = [j * size + i for j in range(q) for i in range(d)]
         intercepts = [j * size + d for j in range(q)] if self.fit_intercept else []
         return np.array(coefficients + intercepts, dtype=np.intp)
+
+    def _stacked(self, thetas: Array) -> Array:
+        """Location parameters (m, q, size), predictor by predictor."""
+        stacked = np.empty((len(thetas), self.num_predictors * self._size))
+        stacked[:, self._order] = thetas[:, : stacked.shape[1]]
+        return stacked.reshape(len(thetas), self.num_predictors, self._size)
+
+    def _stacked_root(self, covariance: Array) -> Array:
+        """A root (q, size, q size) of the location parameters' covariance, predictor by predictor."""
+        size = self.num_predictors * self._size
+        order = np.arange(size)[self._order]
+        stacked = np.empty((size, size))
+        stacked[np.ix_(order, order)] = covariance[:size, :size]
+        root = np.asarray(np.linalg.cholesky(stacked), dtype=float)
+        return root.reshape(self.num_predictors, self._size, size)
+
+    def _gradient(self, thetas: Array, slope: Array, d_scale: Array) -> Array:
+        """The gradient (m, p) of the summed loss from its stacked part and the derivative in the scale."""
+        gradient = slope[:, self._order]
+        if not self.has_scale:
+            return gradient
+        return np.column_stack([gradient, d_scale * self._scale_step(thetas)])
 
     def _scale(self, thetas: Array) -> Array | None:
         return None if self.prior.noise is None else self.prior.noise.scale(thetas[:, -1])[None, :]
@@ -323,3 +275,66 @@ class Posterior:
                 "Rescale the features with public feature_bounds (values beyond about 1e150 overflow)."
             )
         return value
+
+
+# -- sums over a block of records
+
+
+def _predictors(design: Array, stacked: Array) -> Array:
+    """The linear predictors: (rows, m), or (q, rows, m) for families with several."""
+    m, q, size = stacked.shape
+    eta = stacked.reshape(m * q, size) @ design.T
+    # Records run along contiguous memory: elementwise loops are long, however few parameters there are.
+    return eta.T if q == 1 else eta.reshape(m, q, -1).transpose(1, 2, 0)
+
+
+def _gradient_pieces(design: Array, loss: Derivatives, q: int) -> tuple[Array, ...]:
+    """The loss (m,), its stacked gradient (m, q size) and its derivative in the scale (m,)."""
+    total = loss.value.sum(axis=0)
+    d_eta = loss.d_eta.reshape(q, len(design), len(total))
+    slope = np.concatenate([part.T @ design for part in d_eta], axis=1)
+    return total, slope, total if loss.d_scale is None else loss.d_scale.sum(axis=0)
+
+
+def _curvature_pieces(design: Array, loss: Derivatives, q: int) -> tuple[Array, ...]:
+    """Of one parameter vector: the stacked curvature, and the scale's cross terms and curvature."""
+    size = design.shape[1]
+    assert loss.d2_eta is not None
+    d2_eta = loss.d2_eta.reshape(q, q, -1)
+    curvature = np.empty((q, size, q, size))
+    for j in range(q):
+        for k in range(j, q):
+            curvature[j, :, k, :] = (design.T * d2_eta[j, k]) @ design
+            curvature[k, :, j, :] = curvature[j, :, k, :].T
+    cross, d2_scale = np.zeros(q * size), np.zeros(1)
+    if loss.d_eta_scale is not None and loss.d2_scale is not None:
+        cross, d2_scale = loss.d_eta_scale.reshape(-1) @ design, loss.d2_scale.sum(axis=0)
+    return curvature.reshape(q * size, q * size), cross, d2_scale
+
+
+def _nodes(design: Array, root: Array) -> list[tuple[Any, float]]:
+    """Shifts of the linear predictors, and weights, that average over the normal law of ``root``.
+
+    Three Gauss-Hermite nodes for one predictor. For several, the 2 q points sqrt(q) from the centre along the
+    axes of each record's covariance, exact for cubic functions.
+    """
+    q, white = len(root), [design @ part for part in root]
+    if q == 1:
+        spread = np.sqrt(3.0 * np.einsum("ij,ij->i", white[0], white[0]))[:, None]
+        return [(-spread, 1 / 6), (0.0, 2 / 3), (spread, 1 / 6)]
+    stacked = np.stack(white, axis=1)
+    covariance = stacked @ stacked.swapaxes(1, 2)
+    covariance[:, range(q), range(q)] *= 1.0 + 1e-9
+    axes = math.sqrt(q) * np.linalg.cholesky(covariance + 1e-300 * np.eye(q))
+    shifts = [np.ascontiguousarray(axes[:, :, k].T)[:, :, None] for k in range(q)]
+    return [(sign * shift, 0.5 / q) for shift in shifts for sign in (1.0, -1.0)]
+
+
+def _average(losses: list[Derivatives], weights: list[float]) -> Derivatives:
+    """The weighted sum of each field that is there."""
+
+    def combine(name: str) -> Any:
+        values = [getattr(loss, name) for loss in losses]
+        return None if values[0] is None else sum(w * v for w, v in zip(weights, values, strict=True))
+
+    return Derivatives(**{field.name: combine(field.name) for field in fields(Derivatives)})

@@ -264,6 +264,28 @@ def test_two_classes_are_a_bernoulli_with_predictor_times_root_two() -> None:
     np.testing.assert_allclose(two.d2_eta[0, 0], 2.0 * one.d2_eta, rtol=1e-10, atol=1e-13)
 
 
+def test_signs_turn_every_response_into_zero_or_there_are_none() -> None:
+    """f(y | eta) = f(0 | s eta), by 1/(1 + exp(eta)) = 1 - 1/(1 + exp(-eta)), and I is even in eta."""
+    for family in FAMILIES:
+        y, eta, _ = batch(family)
+        signs = family.signs(y)
+        if not isinstance(family, Bernoulli):
+            assert signs is None
+            continue
+        assert signs is not None
+        np.testing.assert_array_equal(np.unique(signs), [-1.0, 1.0])
+        zero = np.zeros((1, 1))
+        expected = np.log(np.where(y == 1.0, special.expit(eta), special.expit(-eta)))
+        np.testing.assert_allclose(family.log_density(zero, signs * eta), expected, rtol=1e-9, atol=1e-12)
+        for beta in (1.01, 1.7, 2.0, 3.0):
+            np.testing.assert_allclose(
+                family.beta_loss(zero, signs * eta, beta),
+                family.beta_loss(y, eta, beta),
+                rtol=1e-12,
+                atol=1e-15,
+            )
+
+
 # --- derivatives ---------------------------------------------------------------------------------------
 
 

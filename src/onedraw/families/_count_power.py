@@ -42,6 +42,7 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.interpolate import PPoly
 
 from onedraw.types import Array
@@ -69,44 +70,87 @@ class PowerSummand(Protocol):
     def limit_rate(self, beta: float) -> float: ...
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PowerTable:
-    """G = log I with derivatives, for one family and one beta; elementwise in eta, for all finite eta."""
+    """G = log I with derivatives, for one family and one beta; elementwise in eta, for all finite eta.
+
+    ``cells`` (6, number) are the polynomials once more, on cells as narrow as the narrowest interval, by
+    powers of the distance from a cell's middle, in cells: finding one of equal cells takes no search.
+    """
 
     family: PowerSummand
     beta: float
-    start: float
-    end: float
-    pieces: tuple[PPoly, PPoly, PPoly]
+    quintic: PPoly
+    cells: Array
     rate: float
     c_1: float
     c_2: float
 
+    @property
+    def start(self) -> float:
+        return float(self.quintic.x[0])
+
+    @property
+    def end(self) -> float:
+        return float(self.quintic.x[-1])
+
     def __call__(self, eta: Array) -> Array:
         """G = log I, at most 0."""
-        result: Array = self.pieces[0](np.clip(eta, self.start, self.end))
-        beyond = np.asarray(eta) > self.end
-        if beyond.any():
-            far = np.append(np.asarray(eta)[beyond], self.end)
-            leading = self.family.leading_term(far, self.beta)[0]
-            d = far[:-1] - self.end
-            settling = self.c_1 * np.expm1(-self.rate * d) + self.c_2 * np.expm1(-2.0 * self.rate * d)
-            result[beyond] += leading[:-1] - leading[-1] + settling
-        return np.minimum(result, 0.0, out=result)
+        return self.derivatives(eta, order=0)[0]
 
-    def derivatives(self, eta: Array) -> tuple[Array, Array]:
-        """G' and G''."""
-        inside = np.clip(eta, self.start, self.end)
-        first, second = self.pieces[1](inside), self.pieces[2](inside)
-        beyond = np.asarray(eta) > self.end
+    def derivatives(self, eta: Array, order: int = 2) -> tuple[Array, ...]:
+        """G and its derivatives up to ``order``."""
+        if eta.flags.fnc:  # gathers give rows: keep the layout of eta
+            return tuple(part.T for part in self.derivatives(eta.T, order))
+        per_cell = self.cells.shape[1] / (self.end - self.start)
+        place = np.clip(eta, self.start, self.end)
+        place -= self.start
+        place *= per_cell
+        index = np.minimum(place.astype(np.intp), self.cells.shape[1] - 1)
+        place -= index
+        place -= 0.5
+        parts = [_horner(self.cells, index, place, nu) for nu in range(order + 1)]
+        for nu in range(1, order + 1):
+            parts[nu] *= per_cell**nu
+        beyond = np.asarray(eta > self.end)
         if beyond.any():
-            far = np.asarray(eta)[beyond]
-            _, leading_1, leading_2 = self.family.leading_term(far, self.beta)
-            k, d = self.rate, far - self.end
-            slow, fast = self.c_1 * np.exp(-k * d), self.c_2 * np.exp(-2.0 * k * d)
-            first[beyond] = leading_1 - k * slow - 2.0 * k * fast
-            second[beyond] = leading_2 + k * k * (slow + 4.0 * fast)
-        return first, second
+            self._continue(eta, beyond, parts)
+        parts[0] = np.minimum(parts[0], 0.0)
+        return tuple(parts)
+
+    def _continue(self, eta: Array, beyond: NDArray[np.bool_], parts: list[Array]) -> None:
+        """Beyond the table, by its asymptotic form."""
+        far = np.append(eta[beyond], self.end)
+        leading = self.family.leading_term(far, self.beta)
+        k, d = self.rate, far[:-1] - self.end
+        slow, fast = self.c_1 * np.exp(-k * d), self.c_2 * np.exp(-2.0 * k * d)
+        parts[0][beyond] += leading[0][:-1] - leading[0][-1] + (slow - self.c_1) + (fast - self.c_2)
+        if len(parts) > 1:
+            parts[1][beyond] = leading[1][:-1] - k * slow - 2.0 * k * fast
+        if len(parts) > 2:
+            parts[2][beyond] = leading[2][:-1] + k * k * (slow + 4.0 * fast)
+
+
+def _horner(cells: Array, index: NDArray[np.intp], place: Array, nu: int) -> Array:
+    """The ``nu``-th derivative of each polynomial at its place; gathered one by one to stay in cache."""
+    degree = len(cells) - 1
+    result: Array = np.take(cells[degree], index)
+    if nu:
+        result *= math.perm(degree, nu)
+    for power in range(degree - 1, nu - 1, -1):
+        result *= place
+        result += np.take(cells[power] * math.perm(power, nu) if nu else cells[power], index)
+    return result
+
+
+def _equal_cells(quintic: PPoly) -> Array:
+    """The same polynomials on equal cells, as ``PowerTable.cells``."""
+    start, end = float(quintic.x[0]), float(quintic.x[-1])
+    # Intervals were halved, some of them again and again: the narrowest divides all.
+    number = round((end - start) / float(np.diff(quintic.x).min()))
+    width = (end - start) / number
+    middles = start + width * (np.arange(number) + 0.5)
+    return np.stack([quintic(middles, nu) * width**nu / math.factorial(nu) for nu in range(6)])
 
 
 @lru_cache(maxsize=64)
@@ -137,9 +181,8 @@ def power_table(family: PowerSummand, beta: float) -> PowerTable:
     return PowerTable(
         family=family,
         beta=beta,
-        start=start,
-        end=end,
-        pieces=(quintic, quintic.derivative(1), quintic.derivative(2)),
+        quintic=quintic,
+        cells=_equal_cells(quintic),
         rate=rate,
         c_1=-slope / rate - 2.0 * c_2,
         c_2=c_2,

@@ -95,6 +95,10 @@ class Family(ABC):
     def sample(self, eta: Array, rng: np.random.Generator, scale: Array | None = None) -> Array:
         """Responses drawn from the model, for simulation and planning; never from private data."""
 
+    def signs(self, y: Array) -> Array | None:
+        """s = +-1 with f(y | eta) = f(0 | s eta) and the same power integral; None if there are none."""
+        return None
+
     @abstractmethod
     def check_response(self, y: Array) -> None:
         """Raise ``InvalidInput`` if ``y`` is not in the support (without quoting any value of it)."""

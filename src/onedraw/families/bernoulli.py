@@ -87,16 +87,23 @@ class Bernoulli(MassFunction):
     def sample(self, eta: Array, rng: np.random.Generator, scale: Array | None = None) -> Array:
         return (rng.random(np.shape(eta)) < special.expit(eta)).astype(np.float64)  # type: ignore[no-any-return]
 
+    def signs(self, y: Array) -> Array | None:
+        return np.asarray(1.0 - 2.0 * y)
+
     def check_response(self, y: Array) -> None:
         if not np.isin(y, (0.0, 1.0)).all():
             raise InvalidInput("Expected a response of zeros and ones; encode the two classes as 0 and 1.")
 
 
+def _minus_margin(y: Array, eta: Array) -> Array:
+    """eta itself where all responses are known to be 0; a new array elsewhere."""
+    return eta if y.size == 1 and y.item() == 0.0 else np.asarray((1.0 - 2.0 * y) * eta)
+
+
 def _other_probability(y: Array, eta: Array) -> Array:
     """q = 1 - f(y), in one array and few passes: this runs rows x proposals times per draw."""
-    q = np.asarray((1.0 - 2.0 * y) * eta)
     with np.errstate(over="ignore"):  # exp(-margin) = inf means p = 0
-        np.exp(q, out=q)
+        q: Array = np.exp(_minus_margin(y, eta))
     q += 1.0
     np.reciprocal(q, out=q)
     return np.subtract(1.0, q, out=q)
@@ -121,8 +128,7 @@ def _square_derivatives(y: Array, eta: Array, factor: float, order: int) -> Deri
 
 def _probabilities_and_powers(y: Array, eta: Array, b: float) -> tuple[Array, Array, Array, Array]:
     """p = f(y), q = 1 - p, and their b-th powers: exponentials and logarithms cost less than powers."""
-    minus_margin = np.asarray((1.0 - 2.0 * y) * eta)
-    np.minimum(minus_margin, LARGEST_MARGIN, out=minus_margin)
+    minus_margin = np.minimum(_minus_margin(y, eta), LARGEST_MARGIN)
     total = np.exp(minus_margin)
     total += 1.0
     log_total = np.log(total)  # -log p; and log q = -margin - log_total

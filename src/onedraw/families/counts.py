@@ -101,35 +101,39 @@ class CountFamily(MassFunction):
         return np.exp(np.maximum(table(eta), beta * largest))
 
     def beta_loss(self, y: Array, eta: Array, beta: float, scale: Array | None = None) -> Array:
-        b = beta - 1.0
-        loss = self.log_density(y, eta)
-        loss *= b
-        if b < SMALL_B:
-            np.expm1(loss, out=loss)
-        else:
-            np.exp(loss, out=loss)
-            loss -= 1.0
-        loss *= -1.0 / b
-        missing = power_table(self, beta)(eta)
-        np.expm1(missing, out=missing)
-        missing *= 1.0 / beta
-        loss += missing
-        return np.maximum(loss, 0.0, out=loss)
+        return _loss_in_place(self.log_density(y, eta), power_table(self, beta)(eta), beta)
 
     def beta_loss_derivatives(
         self, y: Array, eta: Array, beta: float, scale: Array | None = None, *, order: int = 2
     ) -> Derivatives:
-        table = power_table(self, beta)
-        total = np.exp(table(eta))
-        first, second = table.derivatives(eta)
-        integral = Derivatives(value=total, d_eta=total * first, d2_eta=total * (second + first * first))
+        log_integral, first, *rest = power_table(self, beta).derivatives(eta, order)
+        total = np.exp(log_integral)
+        second = total * (rest[0] + first * first) if rest else None
+        integral = Derivatives(value=total, d_eta=total * first, d2_eta=second)
         log_density = self.log_density_derivatives(y, eta)
-        return compose_beta_loss(self.beta_loss(y, eta, beta), log_density, integral, beta=beta, order=order)
+        loss = _loss_in_place(np.array(log_density.value), log_integral, beta)
+        return compose_beta_loss(loss, log_density, integral, beta=beta, order=order)
 
     def check_response(self, y: Array) -> None:
         values = np.asarray(y)
         if not ((values >= 0) & (values <= _LARGEST_COUNT) & (values == np.floor(values))).all():
             raise InvalidInput("Expected a response of counts: whole numbers from 0 to 2**53.")
+
+
+def _loss_in_place(log_density: Array, log_integral: Array, beta: float) -> Array:
+    """(1 - f^b)/b - (1 - I)/beta, held at or above 0, overwriting both arrays."""
+    b, loss, missing = beta - 1.0, log_density, log_integral
+    loss *= b
+    if b < SMALL_B:
+        np.expm1(loss, out=loss)
+    else:
+        np.exp(loss, out=loss)
+        loss -= 1.0
+    loss *= -1.0 / b
+    np.expm1(missing, out=missing)
+    missing *= 1.0 / beta
+    loss += missing
+    return np.maximum(loss, 0.0, out=loss)
 
 
 def negative_log_factorial(k: Array) -> Array:

@@ -127,7 +127,7 @@ def poisson_loss(y: Any, log_mean: Any, beta: Any, table: dict[str, Any]) -> Any
 
 def log_power_table(table: PowerTable) -> dict[str, Any]:
     """The package's table of log I as plain arrays: piecewise quintics inside, a settling tail beyond."""
-    quintic = table.pieces[0]
+    quintic = table.quintic
     return {
         "nodes": np.asarray(quintic.x),
         "coefficients": np.asarray(quintic.c),

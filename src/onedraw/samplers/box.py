@@ -231,7 +231,7 @@ class _Tree:
         extent = (np.abs(self.origin) + (np.abs(centre) + half) @ np.abs(self.axes).T)[:, : working.shape[1]]
 
         def block(rows: slice) -> tuple[Array, ...]:
-            y, design = posterior.response[rows, None], posterior.design(rows)
+            y, design = posterior.records(rows)
             eta = design @ working.T
             moved = np.abs(design @ location_axes) @ half.T
             # How far rounding can displace a predictor: features of 1e8 leave it 1e-8 per unit of theta.

@@ -29,11 +29,12 @@ on the envelope. What it does change is the running time, which must not be publ
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from onedraw.errors import AcceptanceTooLow
 from onedraw.posterior import Posterior
@@ -80,7 +81,7 @@ class RejectionSampler:
     def sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:
         """``num_draws`` independent exact draws."""
         # The posterior runs its own threads over blocks too small for BLAS to gain from more.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _blas().limit(limits=1, user_api="blas"):
             return self._sample(posterior, num_draws, rng)
 
     def _sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:
@@ -125,6 +126,12 @@ class RejectionSampler:
                 "passes": posterior.passes[0],
             },
         )
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    """The libraries that NumPy and SciPy have loaded: looking for them takes longer than many a draw."""
+    return ThreadpoolController()
 
 
 def _evidence(num_proposals: int) -> Evidence:

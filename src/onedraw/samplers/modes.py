@@ -214,12 +214,16 @@ def _scouts(posterior: Posterior, rng: np.random.Generator) -> Array:
     if n and posterior.num_predictors == 1:
         size = posterior.dim - int(posterior.has_scale)
         rows = rng.integers(0, n, size=(NUM_SCOUTS, size))
-        design = posterior.design(slice(None))[rows]
-        target = _rough_predictor(posterior.loss.family, posterior.response[rows])
+        y, design = posterior.records(rows.ravel())
+        design = design.reshape(NUM_SCOUTS, size, size)
+        wanted = np.broadcast_to(_rough_predictor(posterior.loss.family, y), (NUM_SCOUTS * size, 1))
         units = np.sqrt(np.square(design).sum(axis=1, keepdims=True)) + 1e-300
         design = design / units
         gram = design.swapaxes(1, 2) @ design + 1e-6 * np.eye(size)
-        fits = np.linalg.solve(gram, design.swapaxes(1, 2) @ target[:, :, None])[:, :, 0] / units[:, 0, :]
+        fits = (
+            np.linalg.solve(gram, design.swapaxes(1, 2) @ wanted.reshape(NUM_SCOUTS, size, 1))[:, :, 0]
+            / units[:, 0, :]
+        )
         edge = prior.scale * (4.0 if prior.box is None else min(4.0, prior.box))
         fits = np.clip(fits, -edge, edge)
         if prior.noise is not None:
