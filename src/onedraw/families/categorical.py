@@ -70,28 +70,39 @@ class Categorical(MassFunction):
         return np.minimum(total, 1.0)
 
     def beta_loss(self, y: Array, eta: Array, beta: float, scale: Array | None = None) -> Array:
-        b = beta - 1.0
-        probability = self._log_probabilities(eta)
-        if b < SMALL_B:
-            gain = np.expm1(b * probability)
-            np.exp(probability, out=probability)
-        else:
-            np.exp(probability, out=probability)
-            gain = power(probability, b)
-            gain -= 1.0
-        loss = _observed(gain, y)
-        loss /= -b
-        probability *= gain  # sum_k p_k (p_k^b - 1) = I - 1
-        return loss + probability.sum(axis=0) / beta  # type: ignore[no-any-return]
+        probability, gain = self._probabilities_and_gains(eta, beta)
+        return _loss_in_place(probability, gain, _observed(gain, y), beta)
 
     def beta_loss_derivatives(
         self, y: Array, eta: Array, beta: float, scale: Array | None = None, *, order: int = 2
     ) -> Derivatives:
+        probability, gain = self._probabilities_and_gains(eta, beta)
+        observed = _observed(gain, y)  # p_y^b - 1
+        # In the logits, d loss = p_k (p_k^b - I + p_y^b), less p_y^b where k = y.
+        slope = gain + (1.0 + observed - (probability * gain).sum(axis=0))
+        slope *= probability
+        classes = np.arange(self.num_classes).reshape(-1, *(1,) * (slope.ndim - 1))
+        slope -= (y == classes) * (1.0 + observed)
+        d_eta = np.tensordot(self.contrasts.T, slope, axes=1)
+        value = _loss_in_place(probability, gain, observed, beta)
+        if order < 2:
+            return Derivatives(value=value, d_eta=d_eta)
         log_p = self._log_probabilities(eta)
         log_density = self._log_density_derivatives(y, log_p, order=order)
-        integral = self._integral(log_p, beta, order)
-        value = self.beta_loss(y, eta, beta)
-        return compose_beta_loss(value, log_density, integral, beta=beta, order=order)
+        both = compose_beta_loss(value, log_density, self._integral(log_p, beta, order), beta=beta)
+        return Derivatives(value=value, d_eta=d_eta, d2_eta=both.d2_eta)
+
+    def _probabilities_and_gains(self, eta: Array, beta: float) -> tuple[Array, Array]:
+        """p and p^b - 1, (num_classes, rows, columns) each."""
+        b = beta - 1.0
+        probability = self._log_probabilities(eta)
+        if b < SMALL_B:
+            gain = np.expm1(b * probability)
+            return np.exp(probability, out=probability), gain
+        np.exp(probability, out=probability)
+        gain = power(probability, b)
+        gain -= 1.0
+        return probability, gain
 
     def sample(self, eta: Array, rng: np.random.Generator, scale: Array | None = None) -> Array:
         cumulative = np.cumsum(np.exp(self._log_probabilities(eta)), axis=0)
@@ -157,6 +168,12 @@ def contrast_basis(num_classes: int) -> Array:
     basis: Array = -np.asarray(linalg.helmert(num_classes), dtype=np.float64).T
     basis.flags.writeable = False
     return basis
+
+
+def _loss_in_place(probability: Array, gain: Array, observed: Array, beta: float) -> Array:
+    """(1 - p_y^b)/b - (1 - I)/beta from p, p^b - 1 and the gain of the response, overwriting the first."""
+    probability *= gain  # sum_k p_k (p_k^b - 1) = I - 1
+    return observed / (1.0 - beta) + probability.sum(axis=0) / beta  # type: ignore[no-any-return]
 
 
 def _codes(y: Array) -> AnyArray:
