@@ -43,6 +43,15 @@ PROBES = 8
 """Public points at which the chains' predictions are compared."""
 
 
+def refuse_other_model(mechanism: str, own: NetworkModel, given: Any) -> None:
+    """A mechanism for a network is made for one model: its loss, its noise and its grid follow from it."""
+    if given != own:
+        raise InvalidInput(
+            f"Expected the model that {mechanism} was made for, got another one: its noise and its grid "
+            "follow from the model. Give the same model to both."
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class NetworkDensity:
     """The log posterior density in JAX, up to a constant; hashable, so that its compiled code is shared.
