@@ -7,8 +7,8 @@ from scipy import integrate, optimize, stats
 
 import onedraw
 from onedraw.mechanisms import LipschitzGibbs, Records
-from onedraw.mechanisms._gaussian import gaussian_delta, gaussian_parameter
 from onedraw.priors import Prior
+from onedraw.privacy.gaussian import gaussian_delta, gaussian_parameter
 
 
 def hockey_stick(log_p, log_q, epsilon, width):

@@ -53,9 +53,9 @@ from onedraw.errors import CalibrationError, InvalidInput
 from onedraw.mechanisms._base import BoundedMechanism, Requirements, public_count_only
 from onedraw.mechanisms._beta_bernoulli import BetaBernoulli, counts
 from onedraw.mechanisms._bounds import response_note
-from onedraw.mechanisms._gaussian import gaussian_delta
 from onedraw.mechanisms.records import Records
 from onedraw.model import RegressionModel
+from onedraw.privacy.gaussian import gaussian_delta
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.release import Grid, coefficient_step
 from onedraw.samplers.base import Evidence

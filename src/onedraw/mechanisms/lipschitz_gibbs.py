@@ -52,8 +52,8 @@ from onedraw.errors import CalibrationError
 from onedraw.families import Bernoulli
 from onedraw.losses import Gibbs
 from onedraw.mechanisms._base import Requirements
-from onedraw.mechanisms._gaussian import gaussian_delta, gaussian_parameter
 from onedraw.mechanisms._posterior_draw import BoundedPosterior
+from onedraw.privacy.gaussian import gaussian_delta, gaussian_parameter
 from onedraw.privacy.guarantee import Guarantee
 
 FORMULAS = ("exact", "published")
