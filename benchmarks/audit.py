@@ -20,8 +20,10 @@ from pathlib import Path
 
 from _table import machine, markdown, write_section
 
-from onedraw.audit.report import picture, table
+from onedraw.audit.report import table
 from onedraw.audit.subjects import SUBJECTS, audit_subject
+from onedraw.reports.audit import draw_audit
+from onedraw.reports.canvas import as_bytes, picture_format
 
 PAGE = Path(__file__).parent.parent / "docs" / "audit.md"
 SLOW = {"linear-noise-aware": 10}
@@ -76,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(table([finding]).splitlines()[1], f"({time.perf_counter() - began:.0f} s)", flush=True)
     print("", table(findings), sep="\n")
     if options.out is not None:
-        picture(findings, options.out)
+        options.out.write_bytes(as_bytes(draw_audit(findings), picture_format(str(options.out))))
     if options.write:
         write_section(PAGE, "audit", f"{as_markdown(findings)}\n\n{_note(options, confidence)}")
     return CONTRADICTED if any(finding.contradicted for finding in findings) else 0

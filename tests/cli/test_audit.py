@@ -28,7 +28,7 @@ def test_it_writes_a_picture_once(cli):
     assert (cli.folder / "audit.png").stat().st_size > 10_000
     again = cli.run(*args)
     assert again.exit_code == 2
-    assert "exists already" in again.stderr
+    assert "exists. Choose another name" in again.stderr
     assert cli.run(*args, "--force").exit_code == 0
 
 
@@ -70,8 +70,8 @@ def test_a_contradicted_claim_has_its_own_code(cli, monkeypatch):
         (("one-posterior", "--epsilon", "1", "--confidence", "2"), "confidence"),
         (("one-posterior", "--epsilon", "1", "--repeats", "0"), "--repeats >= 1"),
         (("one-posterior", "--epsilon", "1", "--seed", "-1"), "random_state"),
-        (("one-posterior", "--epsilon", "1", "--out", "a.xyz"), "an ending such as .png"),
-        (("one-posterior", "--epsilon", "1", "--out", "no/a.png"), "does not exist"),
+        (("one-posterior", "--epsilon", "1", "--out", "a.xyz"), "that ends in .png, .svg, .pdf"),
+        (("one-posterior", "--epsilon", "1", "--out", "no/a.png"), "Cannot write to the folder of"),
         (
             ("output-perturbation", "--epsilon", "1", "--neighbours", "add_remove"),
             "output-perturbation offers",

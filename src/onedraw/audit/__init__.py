@@ -16,7 +16,7 @@ from onedraw.audit.bounds import (
 from onedraw.audit.exact import ExactAudit, Laws, output_laws, worst_pair
 from onedraw.audit.finding import Finding
 from onedraw.audit.pairs import Pair, canary_pairs, neighbours_of, paper_pair
-from onedraw.audit.report import picture, table
+from onedraw.audit.report import table
 from onedraw.audit.single_run import one_run_audit
 
 __all__ = [
@@ -42,7 +42,6 @@ __all__ = [
     "one_run_audit",
     "output_laws",
     "paper_pair",
-    "picture",
     "table",
     "worst_pair",
 ]
