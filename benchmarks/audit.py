@@ -26,8 +26,6 @@ from onedraw.reports.audit import draw_audit
 from onedraw.reports.canvas import as_bytes, picture_format
 
 PAGE = Path(__file__).parent.parent / "docs" / "audit.md"
-SLOW = {"linear-noise-aware": 10}
-"""How many times fewer rounds a mechanism gets, because a run of it takes long."""
 HEADER = [
     "mechanism",
     "neighbours",
@@ -66,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
             subject,
             epsilon=options.epsilon,
             neighbours=relation,
-            rounds=options.rounds // SLOW.get(subject.name, 1),
+            rounds=options.rounds // subject.slowness,
             tries=options.tries,
             confidence=confidence,
             random_state=options.seed,

@@ -20,7 +20,8 @@ from onedraw.audit import (
     output_laws,
     paper_pair,
 )
-from onedraw.audit.attack import log_ratio, output_density
+from onedraw.audit.attack import log_ratio
+from onedraw.audit.densities import output_density
 from onedraw.audit.report import claimed_trade_off, measured_trade_off
 from onedraw.families import Bernoulli
 from onedraw.losses import BetaDivergence

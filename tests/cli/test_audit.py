@@ -6,6 +6,7 @@ import dataclasses
 import pytest
 
 from onedraw.audit import subjects
+from onedraw.mechanisms import BetaBernoulliSSP
 
 QUICK = ("--rounds", "400", "--tries", "5", "--repeats", "2", "--seed", "1")
 
@@ -47,7 +48,7 @@ def test_a_contradicted_claim_has_its_own_code(cli, monkeypatch):
     """The mechanism runs at epsilon 8 and claims 1."""
     sound = subjects.SUBJECTS["beta-bernoulli-ssp"]
 
-    class Loud(subjects.BetaBernoulliSSP):
+    class Loud(BetaBernoulliSSP):
         @property
         def noise_scale(self):
             return super().noise_scale / 8.0

@@ -33,6 +33,11 @@ MECHANISMS = (
     "beta-bernoulli-noise-aware",
     "beta-bernoulli-draw",
     "gaussian-mean-draw",
+    "network-posterior",
+    "dp-sgd",
+    "dp-sgd-paper",
+    "beta-sgd",
+    "dp-vi",
 )
 """The names of ``onedraw.audit.subjects``, here so that the other commands do not import the audit."""
 
