@@ -21,7 +21,7 @@ CLASSES = {"classes": ["no", "yes"]}
 LINEAR = {"target_bounds": (0, 20), "feature_norm": 3**0.5, "response_bound": 10.0}
 
 FINE = {
-    "lipschitz_gibbs": {"formula": "published"},
+    "lipschitz_gibbs": {"draw": "exact", "formula": "published"},
     "output_perturbation": {"noise": "laplace", "tolerance": 1e-4},
     "objective_perturbation": {"solver_share": 0.02, "tolerance": 1e-5},
     "adassp": {"failure": 0.2},

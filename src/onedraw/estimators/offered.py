@@ -61,7 +61,9 @@ class Offer:
 OFFERS: Mapping[str, Offer] = {
     "gibbs": Offer(mechanism=GibbsPosterior, options=("feature_norm", "prior_box", "prior_scale", "draws")),
     "lipschitz_gibbs": Offer(
-        mechanism=LipschitzGibbs, options=("feature_norm", "prior_scale", "draws"), settings=("formula",)
+        mechanism=LipschitzGibbs,
+        options=("feature_norm", "prior_scale", "draws"),
+        settings=("draw", "formula"),
     ),
     "output_perturbation": Offer(
         mechanism=OutputPerturbation,
