@@ -21,8 +21,12 @@ exp g(Z) is smaller than exp l(Z) in the convex order (the cut criterion), and a
 
     delta(epsilon) = E_Q (dP/dQ - e^epsilon)_+ <= Phi(-epsilon/a + a/2) - e^epsilon Phi(-epsilon/a - a/2).  []
 
-Equality holds for a linear loss. k draws are one draw of a product with the same strong log-concavity and a
-log ratio sqrt(k) times as steep.
+Equality holds for a linear loss. For the logistic one and p >= 2, c = 2 cannot be lowered either: a crowd
+along one axis holds the posterior far out, where two records with opposite features along another axis, both
+tilted a little against the crowd, are badly predicted; their losses are linear there, with slopes of length
+almost X that are almost opposite (a test shows 88% of a, with a million records). With one parameter two
+slopes differ by at most 1.06 X, and nearly half of a is not used. k draws are one draw of a product with the
+same strong log-concavity and a log ratio sqrt(k) times as steep.
 
 ``formula="published"`` is w = epsilon/(2 L s sqrt(1 + 2 log(1/delta))), whose proof needs epsilon <= 1. It is
 offered wherever the exact curve confirms it, and refused elsewhere: at delta = 1e-5 it holds at
