@@ -25,9 +25,9 @@ the one that has a shift >= 0. The last term, of the normalisers, is subtracted,
   add/remove, and replace-one with several rows, where the other person may have fewer;
 * U_t(a) + V_t(b) and U_t(b) + V_t(a) with t = m w, where they move in opposite ways: replace-one.
 
-With one row the normalisers cancel under replace-one. If the number of records n is declared (m = 1), the worst
-data sets are then the extreme ones (a convex function of the count), which have a + w(n - 1) in place of a or
-b + w(n - 1) in place of b.  []
+With one row the normalisers cancel under replace-one. If the number of records n is declared (m = 1), the
+worst data sets are then the extreme ones (a convex function of the count), which have a + w(n - 1) in place
+of a or b + w(n - 1) in place of b.  []
 
 *Gaussian mean, |y| <= Y, prior N(0, s^2), residual scale r.* Neighbours' posteriors share their precision
 P = 1/s^2 + w n/r^2 and their means differ by at most 2 Y w/(r^2 P): D_k = k g^2/2 with
@@ -154,13 +154,9 @@ def _same_way(prior: tuple[float, float], rows: int, weight: float, order: Array
     ends = np.unique(np.linspace(0, rows, min(rows, MOST_SPLITS) + 1).round().astype(int))
     blocks = [(int(low), int(high)) for low, high in zip(ends[:-1] + 1, ends[1:], strict=True)]
     splits = [(0, rows), *((high, rows - low) for low, high in blocks)]
-    return np.maximum.reduce(
-        [
-            f(prior[0], r * weight, order) + f(prior[1], s * weight, order)
-            for f in (_rise, _fall)
-            for r, s in splits
-        ]
-    )
+    a, b = prior
+    sums = [f(a, r * weight, order) + f(b, s * weight, order) for f in (_rise, _fall) for r, s in splits]
+    return np.asarray(np.maximum.reduce(sums))
 
 
 def rdp_to_epsilon(divergence: Array, order: Array, delta: float) -> float:
