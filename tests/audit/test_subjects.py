@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import onedraw
 from onedraw import mechanisms
@@ -71,6 +72,23 @@ def test_the_papers_pair_is_for_logistic_models():
         audit_subject(SUBJECTS["one-posterior-linear"], epsilon=1.0, pair="paper")
     with pytest.raises(onedraw.InvalidInput, match="neighbours to be one of 'replace_one'"):
         audit_subject(SUBJECTS["output-perturbation"], epsilon=1.0, neighbours="add_remove")
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["beta-bernoulli-draw", "gaussian-mean-draw"])
+def test_the_law_of_a_conjugate_draw_is_that_of_its_releases(name):
+    """Kolmogorov-Smirnov with 2000 releases, against the integral of the density: false alarm 1e-6."""
+    subject = SUBJECTS[name]
+    mechanism, model = subject.calibrated(epsilon=3.0), subject.model
+    low, high = (0.0, 1.0) if name == "beta-bernoulli-draw" else (-9.0, 2.0)
+    data = neighbours_of([([], low)] * 4, ([], high)).first
+    density = known_density(mechanism, data, model)
+    rng = np.random.default_rng(0)
+    released = [mechanism.release(data, model=model, random_state=rng).draws[0][0] for _ in range(2000)]
+    nodes = np.linspace(-60.0, 60.0, 60_001)
+    mass = np.exp(density.log_density(nodes[:, None])) * (nodes[1] - nodes[0])
+    assert mass.sum() == pytest.approx(1.0, abs=1e-9)
+    assert stats.kstest(released, lambda z: np.interp(z, nodes, mass.cumsum())).pvalue > 1e-6
 
 
 # -- networks

@@ -2,6 +2,7 @@
 """Output densities that are known in closed form, found independently of the mechanism's own arithmetic.
 
 * Output perturbation: Laplace or spherical noise around the minimiser, which SciPy finds.
+* Draws of a mean or of a logit from a conjugate posterior: a normal law, and that of the logit of a Beta.
 * One step of gradient descent in full batches, by ``DPSGD`` and its relatives: a normal law around minus the
   learning rate times the sum of the clipped gradients at the public start, which are written down by hand.
 
@@ -23,7 +24,7 @@ from scipy import optimize, special
 
 from onedraw._validate import one_of, positive
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms import OutputPerturbation, Records
+from onedraw.mechanisms import BetaBernoulliDraw, GaussianMeanDraw, OutputPerturbation, Records
 from onedraw.nn.beta_sgd import BetaSGD
 from onedraw.nn.dp_vi import DPVI, START
 from onedraw.nn.noisy_gradients import NoisyGradients
@@ -79,11 +80,38 @@ class NormalDensity:
         return np.asarray(-0.5 * squares - thetas.shape[1] * math.log(self.scale * math.sqrt(2.0 * math.pi)))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LogitBetaDensity:
+    """The logit of a Beta(ones, zeros) variable."""
+
+    ones: float
+    zeros: float
+
+    @property
+    def location(self) -> Array:
+        """Its mean, (1,)."""
+        return np.array([special.digamma(self.ones) - special.digamma(self.zeros)])
+
+    @property
+    def scale(self) -> float:
+        """Its standard deviation."""
+        return math.sqrt(special.zeta(2.0, self.ones) + special.zeta(2.0, self.zeros))
+
+    def log_density(self, thetas: Array) -> Array:
+        """Normalised log density of each row of ``thetas``."""
+        logit = thetas[:, 0]
+        logs = self.ones * special.log_expit(logit) + self.zeros * special.log_expit(-logit)
+        return np.asarray(logs - special.betaln(self.ones, self.zeros))
+
+
+AroundLocation = NoiseDensity | NormalDensity | LogitBetaDensity
+
+
 def has_known_density(mechanism: Any) -> bool:
     """Whether ``known_density`` knows the mechanism."""
     if isinstance(mechanism, NoisyGradients):
         return is_one_step(mechanism)
-    return isinstance(mechanism, OutputPerturbation)
+    return isinstance(mechanism, OutputPerturbation | BetaBernoulliDraw | GaussianMeanDraw)
 
 
 def has_exact_density(mechanism: Any) -> bool:
@@ -91,7 +119,7 @@ def has_exact_density(mechanism: Any) -> bool:
     return has_known_density(mechanism) and not isinstance(mechanism, DPVI)
 
 
-def known_density(mechanism: Any, data: Records, model: Any) -> NoiseDensity | NormalDensity:
+def known_density(mechanism: Any, data: Records, model: Any) -> AroundLocation:
     """The density of the mechanism's release on the data; of several draws, that of their mean."""
     if not has_known_density(mechanism):
         raise InvalidInput(
@@ -100,7 +128,22 @@ def known_density(mechanism: Any, data: Records, model: Any) -> NoiseDensity | N
         )
     if isinstance(mechanism, OutputPerturbation):
         return output_density(mechanism, data, model)
+    if isinstance(mechanism, BetaBernoulliDraw):
+        ones, zeros = (mechanism.weight * float(np.sum(data.response == y)) for y in (1.0, 0.0))
+        return LogitBetaDensity(ones=mechanism.prior[0] + ones, zeros=mechanism.prior[1] + zeros)
+    if isinstance(mechanism, GaussianMeanDraw):
+        return mean_density(mechanism, data)
     return one_step_density(mechanism, data)
+
+
+def mean_density(mechanism: GaussianMeanDraw, data: Records) -> NormalDensity:
+    """The posterior of a mean under N(0, s^2), each response counting for the weight over r^2."""
+    bound = positive(response_bound=mechanism.response_bound)
+    held = np.clip(data.response, -bound, bound)
+    per_record = mechanism.weight / mechanism.noise_scale**2
+    precision = mechanism.prior_scale**-2 + per_record * len(held)
+    location = np.array([per_record * held.sum() / precision])
+    return NormalDensity(location=location, scale=1.0 / math.sqrt(precision))
 
 
 def output_density(mechanism: OutputPerturbation, data: Records, model: Any) -> NoiseDensity:

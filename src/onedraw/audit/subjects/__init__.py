@@ -4,9 +4,9 @@
 A ``Subject`` is a mechanism on its smallest interesting model, with the data sets to attack it on. To have a
 new mechanism audited, add it to ``regressions`` or ``networks``; it needs ``calibrate`` and ``release`` only.
 
-* Where the output law is known (a posterior of at most two parameters, or noise around an estimate or around
-  a single step of gradient descent), the attack is the optimal one, on the pair that its exact laws call most
-  telling; for posteriors a search looks for the worst pair as well.
+* Where the output law is known (a posterior of at most two parameters, noise around an estimate or around a
+  single step of gradient descent, a conjugate posterior), the attack is the optimal one, on the pair that its
+  exact laws call most telling; for posteriors a search looks for the worst pair as well.
 * Elsewhere its releases are attacked from outside, with a learned score.
 
 >>> finding = audit_subject(SUBJECTS["one-posterior"], epsilon=1.0, rounds=2000, tries=50, random_state=0)
