@@ -45,7 +45,9 @@ MECHANISMS = (
 @click.command("audit", short_help="Attack a mechanism: what epsilon does it show?")
 @click.argument("mechanisms", nargs=-1, type=click.Choice(MECHANISMS), metavar="MECHANISM...")
 @click.option("--epsilon", "epsilons", type=float, multiple=True, required=True, help="Claimed; repeatable.")
-@click.option("--delta", type=float, help="Claimed; by default 0, or 1e-5 where a mechanism needs one.")
+@click.option(
+    "--delta", type=float, help="Claimed; by default 0, or where one is needed 1e-5, 0.01 for networks."
+)
 @click.option(
     "--neighbours",
     type=click.Choice(["replace_one", "add_remove"]),
