@@ -44,6 +44,17 @@ def test_its_json_holds_the_findings(cli):
     assert first["root_mean_squared_error"] > 0
 
 
+@pytest.mark.jax
+def test_a_network_by_gradients_is_attacked_like_the_others(cli):
+    pytest.importorskip("jax_privacy")
+    (found,) = cli.json("audit", "dp-sgd", "--epsilon", "1", *QUICK)["findings"]
+    assert found["claimed"]["delta"] == 0.01
+    assert 0.98 < found["exact_epsilon"] <= 1.0
+    assert set(found["lower_bounds"]) == {"clopper_pearson", "bayesian", "gaussian"}
+    assert found["verdict"] == "not contradicted"
+    assert found["root_mean_squared_error"] > 0
+
+
 def test_a_contradicted_claim_has_its_own_code(cli, monkeypatch):
     """The mechanism runs at epsilon 8 and claims 1."""
     sound = subjects.SUBJECTS["beta-bernoulli-ssp"]
