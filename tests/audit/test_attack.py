@@ -20,7 +20,9 @@ from onedraw.audit import (
     output_laws,
     paper_pair,
 )
-from onedraw.audit.attack import log_ratio, output_density
+from onedraw.audit.attack import log_ratio
+from onedraw.audit.densities import output_density
+from onedraw.audit.report import claimed_trade_off, measured_trade_off
 from onedraw.families import Bernoulli
 from onedraw.losses import BetaDivergence
 from onedraw.mechanisms import AdaSSP, LipschitzGibbs, OnePosteriorSample, OutputPerturbation
@@ -154,8 +156,6 @@ def test_a_finding_needs_evidence_and_never_says_private():
 
 def test_the_measured_trade_off_stays_above_the_claimed_one_for_a_sound_mechanism():
     """Randomised response of epsilon 1, exactly in proportion."""
-    from onedraw.audit.report import claimed_trade_off, measured_trade_off
-
     truthful = 1 / (1 + math.exp(-1.0))
     share = round(10_000 * truthful)
     scores = np.repeat([0.0, 1.0], [share, 10_000 - share])
@@ -171,9 +171,11 @@ def test_the_measured_trade_off_stays_above_the_claimed_one_for_a_sound_mechanis
     assert claimed_trade_off(1.0, 0.1, np.array([0.0, 0.95])).tolist() == pytest.approx([0.9, 0.0])
 
 
-def test_the_picture_is_written_and_reproducible(tmp_path):
+def test_the_picture_shows_what_was_found():
     pytest.importorskip("matplotlib")
-    from onedraw.audit import picture, table
+    from onedraw.audit import table
+    from onedraw.reports.audit import draw_audit
+    from onedraw.reports.canvas import as_bytes
 
     mechanism = one_posterior()
     attack = membership_attack(mechanism, paper_pair(), SLOPE, rounds=500, random_state=0)
@@ -186,9 +188,15 @@ def test_the_picture_is_written_and_reproducible(tmp_path):
         )
         for name in "ab"
     ]
-    picture(findings, tmp_path / "one.png")
-    picture(findings, tmp_path / "three.png", accuracy=[0.5, 0.7])
-    assert (tmp_path / "three.png").stat().st_size > (tmp_path / "one.png").stat().st_size > 10_000
+    one, three = draw_audit(findings), draw_audit(findings, accuracy=[0.5, 0.7])
+    assert (len(one.axes), len(three.axes)) == (1, 3)
+    assert len(as_bytes(three, "png")) > len(as_bytes(one, "png")) > 10_000
+    measured = [
+        line.get_xydata() for line in three.axes[2].get_lines() if line.get_label().startswith("a, ε = ")
+    ]
+    rates = np.column_stack(measured_trade_off(findings[0]))
+    np.testing.assert_array_equal(measured[0], rates)
+    assert three.axes[0].get_lines()[0].get_xydata().tolist() == [[0.5, attack.success_rate]]
     assert len(table(findings).splitlines()) == 3
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import pytest
 
 from onedraw.audit import subjects
+from onedraw.mechanisms import BetaBernoulliSSP
 
 QUICK = ("--rounds", "400", "--tries", "5", "--repeats", "2", "--seed", "1")
 
@@ -28,7 +29,7 @@ def test_it_writes_a_picture_once(cli):
     assert (cli.folder / "audit.png").stat().st_size > 10_000
     again = cli.run(*args)
     assert again.exit_code == 2
-    assert "exists already" in again.stderr
+    assert "exists. Choose another name" in again.stderr
     assert cli.run(*args, "--force").exit_code == 0
 
 
@@ -43,11 +44,22 @@ def test_its_json_holds_the_findings(cli):
     assert first["root_mean_squared_error"] > 0
 
 
+@pytest.mark.jax
+def test_a_network_by_gradients_is_attacked_like_the_others(cli):
+    pytest.importorskip("jax_privacy")
+    (found,) = cli.json("audit", "dp-sgd", "--epsilon", "1", *QUICK)["findings"]
+    assert found["claimed"]["delta"] == 0.01
+    assert 0.98 < found["exact_epsilon"] <= 1.0
+    assert set(found["lower_bounds"]) == {"clopper_pearson", "bayesian", "gaussian"}
+    assert found["verdict"] == "not contradicted"
+    assert found["root_mean_squared_error"] > 0
+
+
 def test_a_contradicted_claim_has_its_own_code(cli, monkeypatch):
     """The mechanism runs at epsilon 8 and claims 1."""
     sound = subjects.SUBJECTS["beta-bernoulli-ssp"]
 
-    class Loud(subjects.BetaBernoulliSSP):
+    class Loud(BetaBernoulliSSP):
         @property
         def noise_scale(self):
             return super().noise_scale / 8.0
@@ -70,8 +82,8 @@ def test_a_contradicted_claim_has_its_own_code(cli, monkeypatch):
         (("one-posterior", "--epsilon", "1", "--confidence", "2"), "confidence"),
         (("one-posterior", "--epsilon", "1", "--repeats", "0"), "--repeats >= 1"),
         (("one-posterior", "--epsilon", "1", "--seed", "-1"), "random_state"),
-        (("one-posterior", "--epsilon", "1", "--out", "a.xyz"), "an ending such as .png"),
-        (("one-posterior", "--epsilon", "1", "--out", "no/a.png"), "does not exist"),
+        (("one-posterior", "--epsilon", "1", "--out", "a.xyz"), "that ends in .png, .svg, .pdf"),
+        (("one-posterior", "--epsilon", "1", "--out", "no/a.png"), "Cannot write to the folder of"),
         (
             ("output-perturbation", "--epsilon", "1", "--neighbours", "add_remove"),
             "output-perturbation offers",

@@ -10,6 +10,7 @@ import pytest
 
 import onedraw
 from onedraw.cli import fit as fit_module
+from onedraw.cli import request
 from onedraw.cli.columns import Specification
 from onedraw.cli.encode import Plan, encode, read_classes
 from onedraw.cli.table import read_table
@@ -379,7 +380,7 @@ def test_a_network_is_fitted_shown_and_used_for_prediction(cli, monkeypatch):
     lax = {"min_ess": 1.0, "max_rhat": 5.0, "max_divergent": 0.99, "min_bfmi": 0.01}
     quick = NutsSampler(chains=2, warmup=100, kept=50, **lax)
     small = functools.partial(MLPClassifier, hidden_layer_sizes=(2,), sampler=quick)
-    monkeypatch.setitem(fit_module.NETWORKS, "mlp-classifier", small)
+    monkeypatch.setitem(request.NETWORKS, "mlp-classifier", small)
     result = cli.fit(*cli.ledger, "--seed", "1", model="mlp-classifier")
     assert result.exit_code == 0, result.stderr
     assert "neural network" in result.stdout
@@ -390,6 +391,112 @@ def test_a_network_is_fitted_shown_and_used_for_prediction(cli, monkeypatch):
     assert predicted.stdout.splitlines()[0].startswith("prediction")
     model = release_of(cli).to_estimator()
     assert model.classes_.tolist() == ["alive", "dead"]
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize(
+    ("mechanism", "more"),
+    [
+        ("dp_sgd", ("clip=0.5", "optimiser=sgd")),
+        ("beta_sgd", ("feature-norm=2", "weight_norm=3")),
+        ("dp_vi", ("clip=0.5",)),
+    ],
+)
+def test_a_network_is_fitted_by_noisy_gradients(cli, mechanism, more):
+    pytest.importorskip("jax_privacy")
+    chosen = ["--mechanism", mechanism, "--delta", "1e-5", "--draws", "3" if mechanism == "dp_vi" else "1"]
+    for option in ("epochs=2", "batch_size=50", *more):
+        chosen += ["--mechanism-option", option]
+    network = ("--hidden-layer-sizes", "2", "--activation", "tanh")
+    onedraw.Ledger(cli.folder / "with_delta.db").create(
+        "trial", epsilon=2.0, delta=1e-4, delta_for_charges=1e-4
+    )
+    ledger = ("--ledger", "with_delta.db", "--dataset", "trial")
+    result = cli.fit(*chosen, *network, *ledger, "--seed", "1", model="mlp-classifier")
+    assert result.exit_code == 0, result.stderr
+    assert "Charged to data set 'trial': 1 of epsilon 2" in result.stdout
+    release = release_of(cli)
+    told = release.mechanism
+    assert (told["name"], told["epochs"], told["batch_size"]) == (mechanism, 2.0, 50.0)
+    assert (release.model.hidden_layer_sizes, release.model.activation) == ((2,), "tanh")
+    assert release.guarantee.draws == (3 if mechanism == "dp_vi" else 1)
+    if mechanism == "beta_sgd":
+        assert (told["feature_norm"], told["weight_norm"]) == (2.0, 3.0)
+    else:
+        assert told["gradient_norm"] == 0.5
+    assert cli.run("predict", "release.json", "patients.csv").exit_code == 0
+
+
+DP_SGD = ("--mechanism", "dp_sgd", "--delta", "1e-5")
+BETA_SGD = ("--mechanism", "beta_sgd", "--delta", "1e-5", "--hidden-layer-sizes", "none")
+
+
+@pytest.mark.parametrize(
+    ("model", "chosen", "message"),
+    [
+        ("mlp-classifier", ("--mechanism", "dp_sgd"), "DPSGD has no guarantee at delta=0"),
+        (
+            "mlp-classifier",
+            ("--mechanism", "adassp"),
+            "Expected mechanism to be one of 'beta_divergence', 'dp_",
+        ),
+        ("mlp-classifier", BETA_SGD, "BetaSGD needs feature_norm=...: without clipping"),
+        (
+            "mlp-classifier",
+            (*BETA_SGD[:4], "--mechanism-option", "feature_norm=2"),
+            "activation='relu'. Use DPSGD, which clips",
+        ),
+        (
+            "mlp-classifier",
+            (*BETA_SGD, "--feature-norm", "2"),
+            "--feature-norm does not apply to the mlp-classifier model. Give it as --mechanism-option "
+            "feature_norm=2.",
+        ),
+        (
+            "mlp-classifier",
+            (*DP_SGD, "--feature-norm", "2"),
+            "does not apply to the mlp-classifier model. Leave",
+        ),
+        ("mlp-classifier", (*DP_SGD, "--mechanism-option", "epoch=2"), "Did you mean 'epochs'?"),
+        ("mlp-classifier", (*DP_SGD, "--mechanism-option", "epochs=2.5"), "epochs to be a whole number >= 1"),
+        ("mlp-classifier", (*DP_SGD, "--mechanism-option", "clip=big"), "Expected clip > 0 and finite"),
+        ("mlp-classifier", (*DP_SGD, "--mechanism-option", "epochs"), "as name=value, for example epochs=20"),
+        (
+            "mlp-classifier",
+            (*DP_SGD, "--mechanism-option", "epochs=2", "--mechanism-option", "epochs=3"),
+            "gives epochs twice",
+        ),
+        ("mlp-classifier", ("--mechanism-option", "epochs=2"), "is not used by mechanism='beta_divergence'"),
+        ("mlp-classifier", (*DP_SGD, "--neighbours", "add_remove"), "DPSGD needs num_records=..."),
+        (
+            "mlp-classifier",
+            (*DP_SGD, "--hidden-layer-sizes", "ten"),
+            "separated by commas, or none, got 'ten'",
+        ),
+        ("mlp-classifier", (*DP_SGD, "--hidden-layer-sizes", "0"), "hidden_layer_sizes to be a whole number"),
+        ("logistic", DP_SGD, "Expected mechanism to be one of 'beta_divergence', 'gibbs'"),
+        (
+            "logistic",
+            ("--hidden-layer-sizes", "3"),
+            "--hidden-layer-sizes does not apply to the logistic model",
+        ),
+        ("logistic", ("--activation", "tanh"), "--activation does not apply to the logistic model"),
+        ("logistic", ("--mechanism-option", "noise=laplace"), "is not used by mechanism='beta_divergence'"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_before_the_charge(cli, model, chosen, message):
+    if "dp_sgd" in chosen or "beta_sgd" in chosen:
+        pytest.importorskip("jax_privacy")
+    result = cli.fit(*chosen, *cli.ledger, model=model)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert cli.charges() == 0
+
+
+def test_a_finer_setting_of_a_regressions_mechanism(cli):
+    chosen = ("--mechanism", "output_perturbation", "--feature-norm", "2")
+    assert cli.fit(*chosen, "--mechanism-option", "noise=laplace").exit_code == 0
+    assert release_of(cli).mechanism["noise"] == "laplace"
 
 
 @pytest.mark.parametrize("more", [("--evidence", "proved"), ("--draws", "auto")])

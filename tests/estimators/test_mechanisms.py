@@ -20,6 +20,15 @@ RESPONSE = 10 + 5 * X[:, 0] + RNG.normal(size=300)
 CLASSES = {"classes": ["no", "yes"]}
 LINEAR = {"target_bounds": (0, 20), "feature_norm": 3**0.5, "response_bound": 10.0}
 
+FINE = {
+    "lipschitz_gibbs": {"draw": "exact", "formula": "published"},
+    "output_perturbation": {"noise": "laplace", "tolerance": 1e-4},
+    "objective_perturbation": {"solver_share": 0.02, "tolerance": 1e-5},
+    "adassp": {"failure": 0.2},
+    "sufficient_statistics": {"draws": 20},
+    "noise_aware": {"draws": 5, "warm_up": 10, "thin": 2},
+}
+
 PAIRS = {
     "gibbs": onedraw.LogisticRegression(epsilon=2.0, feature_norm=3**0.5, prior_box=1.0, draws=2, **CLASSES),
     "lipschitz_gibbs": onedraw.LogisticRegression(
@@ -98,6 +107,34 @@ def test_the_estimator_passes_its_options_to_the_mechanism(name):
     assert mechanism.guarantee.draws == (
         1000 if "residual_scale" in mechanism.description else PAIRS[name].draws
     )
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_finer_settings_reach_the_mechanism_and_are_told_by_the_release(name):
+    assert set(FINE[name]) == set(OFFERS[name].settings)
+    model = clone(PAIRS[name]).set_params(mechanism_options=FINE[name])
+    mechanism = model._prepare(*table(name))[0]
+    assert {setting: getattr(mechanism, setting) for setting in FINE[name]} == FINE[name]
+    release = onedraw.Release.from_json(model.fit(*table(name)).release_.to_json())
+    assert len(release.draws) == FINE[name].get("draws", 1)
+    rebuilt = from_release(release)
+    assert rebuilt.mechanism_options == FINE[name]
+    again = clone(rebuilt).set_params(random_state=0).fit(*table(name))
+    np.testing.assert_allclose(again.release_.draws, release.draws, rtol=1e-9, atol=1e-9)
+
+
+def test_settings_that_a_mechanism_does_not_have_are_refused():
+    for name, given, message in (
+        ("adassp", {"draws": 3}, "Expected option to be one of 'failure', got option='draws'"),
+        ("noise_aware", {"draw": 3}, "Did you mean 'draws'"),
+        ("noise_aware", {"draws": 0}, "got draws=0"),
+        ("output_perturbation", "laplace", "Expected mechanism_options to be a dict"),
+        ("gibbs", {"noise": "laplace"}, "mechanism_options=.* is not used by mechanism='gibbs'"),
+    ):
+        with pytest.raises(onedraw.InvalidInput, match=message):
+            clone(PAIRS[name]).set_params(mechanism_options=given).fit(*table(name))
+    with pytest.raises(onedraw.InvalidInput, match="is not used by mechanism='beta_divergence'"):
+        onedraw.PoissonRegressor(epsilon=1.0, mechanism_options={"draws": 3}).fit(X, np.ones(300))
 
 
 @every_but_the_chain

@@ -50,13 +50,14 @@ def neighbours_of(count, zeros, rows, relation):
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("rows", [1, 2, 4])
 @pytest.mark.parametrize("weight", [0.1, 0.7])
 @pytest.mark.parametrize("declared", [False, True])
-def test_the_bound_holds_for_every_data_set_and_is_nearly_attained(relation, rows, weight, declared):
+@pytest.mark.parametrize("prior", [(2.0, 3.5), (0.03, 0.02)])
+def test_the_bound_holds_for_every_data_set_and_is_nearly_attained(relation, rows, weight, declared, prior):
     if declared and (relation, rows) != ("replace_one", 1):
         pytest.skip("n is private there, so it cannot be declared")
-    prior = (2.0, 3.5)
+    weight *= min(1.0, prior[1])
     guarantee = Guarantee(epsilon=1.0, delta=1e-5, neighbours=relation, rows_per_person=rows)
     orders = np.array([1.05, 1.5, 2.0, 3.0])
     sizes = range(rows, 8) if relation == "replace_one" else range(9)
@@ -73,6 +74,22 @@ def test_the_bound_holds_for_every_data_set_and_is_nearly_attained(relation, row
         assert (worst <= bound * (1 + 1e-9)).all()
         if declared or (n == rows and relation == "replace_one"):
             assert (worst >= 0.999 * bound)[np.isfinite(bound)].all()
+
+
+@pytest.mark.parametrize("rows", [3, 40, 200])
+def test_blocks_of_rows_bound_every_split(rows):
+    """Random splits of a person's rows against the bound; with 200 rows it is made of blocks."""
+    rng, order, prior = np.random.default_rng(rows), np.array([1.5, 3.0]), (0.7, 2.0)
+    weight = 0.2 / rows
+    guarantee = Guarantee(epsilon=1.0, delta=1e-5, neighbours="add_remove", rows_per_person=rows)
+    bound = beta_bernoulli_rdp(order, prior=prior, weight=weight, guarantee=guarantee)
+    worst = np.zeros(2)
+    for ones in {0, rows, *rng.integers(0, rows + 1, 30).tolist()}:
+        pair = [prior, (prior[0] + weight * ones, prior[1] + weight * (rows - ones))]
+        for first, second in (pair, pair[::-1]):
+            worst = np.maximum(worst, [beta_renyi(k, first, second) for k in order])
+    assert (worst <= bound).all()
+    assert (worst >= 0.6 * bound).all()  # what the normalisers subtract
 
 
 def exact_delta(one, other, epsilon):

@@ -28,6 +28,13 @@ def test_a_row_has_no_empty_cell_and_a_reason_for_every_need(kind):
 def test_the_page_lists_the_names_that_estimators_take_with_their_options():
     row = r'^\| `"(\w+)"`[^|]*\|[^|]*\| `(\w+)` \| (.*) \|$'
     rows = re.findall(row, PAGE, re.MULTILINE)
-    found = {name: (kind, tuple(re.findall(r"`(\w+)`", options))) for name, kind, options in rows}
-    expected = {name: (offer.mechanism.__name__, offer.options) for name, offer in OFFERS.items()}
-    assert found == {DEFAULT: (OnePosteriorSample.__name__, DEFAULT_OPTIONS), **expected}
+    found = {name: (kind, tuple(re.findall(r"`(\w+`\*?)", options))) for name, kind, options in rows}
+    expected = {
+        name: (
+            offer.mechanism.__name__,
+            (*(f"{o}`" for o in offer.options), *(f"{setting}`*" for setting in offer.settings)),
+        )
+        for name, offer in OFFERS.items()
+    }
+    default = tuple(f"{option}`" for option in DEFAULT_OPTIONS)
+    assert found == {DEFAULT: (OnePosteriorSample.__name__, default), **expected}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Audits: attacks on mechanisms, and lower bounds on the epsilon that they really give."""
 
-from onedraw.audit.attack import Attack, NoiseDensity, log_ratio, membership_attack
+from onedraw.audit.attack import Attack, log_ratio, membership_attack
 from onedraw.audit.black_box import black_box_audit
 from onedraw.audit.bounds import (
     Bound,
@@ -13,10 +13,11 @@ from onedraw.audit.bounds import (
     held_out_counts,
     one_run,
 )
+from onedraw.audit.densities import NoiseDensity
 from onedraw.audit.exact import ExactAudit, Laws, output_laws, worst_pair
 from onedraw.audit.finding import Finding
 from onedraw.audit.pairs import Pair, canary_pairs, neighbours_of, paper_pair
-from onedraw.audit.report import picture, table
+from onedraw.audit.report import table
 from onedraw.audit.single_run import one_run_audit
 
 __all__ = [
@@ -42,7 +43,6 @@ __all__ = [
     "one_run_audit",
     "output_laws",
     "paper_pair",
-    "picture",
     "table",
     "worst_pair",
 ]

@@ -11,7 +11,8 @@ guessing D' where this is positive is the best that can be done when both are eq
   E over the posterior on D of exp(w [loss(z) - loss(z')]), estimated from draws of that posterior. Losses are
   summed, not averaged, and beta and the weight are the mechanism's own: the attack uses the very posterior
   that the mechanism draws from.
-* an estimate with noise: the density of the noise around the estimate, Laplace or spherical.
+* an estimate with noise, or one noisy step of gradient descent: the density of the noise around what it is
+  added to (``onedraw.audit.densities``).
 
 Guarantee:
     The bound drawn from an attack is valid whatever its score. *Proof.* A score computed from independent
@@ -43,57 +44,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from onedraw._random import generator
-from onedraw._validate import one_of, positive, whole
+from onedraw._validate import whole
 from onedraw.audit.bounds import Counts, held_out_counts
+from onedraw.audit.densities import Density, known_density
 from onedraw.audit.exact import PosteriorMechanism
 from onedraw.audit.pairs import Pair
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms import OutputPerturbation, Records
+from onedraw.mechanisms import Records
 from onedraw.model import RegressionModel
 from onedraw.samplers.base import Sampler
+from onedraw.samplers.nuts import NutsSampler
 from onedraw.types import Array
 
 Score = Callable[[Array], Array]
 """Outputs (m, p) to scores (m,): the larger, the more like the second data set."""
-
-
-class Density(Protocol):
-    """A log density of outputs, up to a constant of its own. A ``Posterior`` is one."""
-
-    def log_density(self, thetas: Array) -> Array: ...
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NoiseDensity:
-    """Noise around a location (p,): density proportional to exp(-|theta - location|/scale).
-
-    ``spherical`` takes the Euclidean length, ``laplace`` the sum of absolute values.
-    """
-
-    location: Array
-    scale: float
-    noise: Literal["spherical", "laplace"] = "spherical"
-
-    def __post_init__(self) -> None:
-        positive(scale=self.scale)
-        one_of(("spherical", "laplace"), noise=self.noise)
-
-    def log_density(self, thetas: Array) -> Array:
-        """Normalised log density of each row of ``thetas``."""
-        away = thetas - self.location
-        dim = thetas.shape[1]
-        if self.noise == "laplace":
-            return np.asarray(-np.abs(away).sum(axis=1) / self.scale - dim * math.log(2.0 * self.scale))
-        # The radius is Gamma(p, scale) in a uniform direction: |S^(p-1)| = 2 pi^(p/2)/Gamma(p/2).
-        log_sphere = math.log(2.0) + 0.5 * dim * math.log(math.pi) - math.lgamma(0.5 * dim)
-        constant = math.lgamma(dim) + dim * math.log(self.scale) + log_sphere
-        return np.asarray(-np.linalg.norm(away, axis=1) / self.scale - constant)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,51 +122,39 @@ def membership_attack(
 ) -> Attack:
     """The optimal attack on a mechanism whose output density is known.
 
-    For a posterior draw (``posterior`` and ``sampler``) and for output perturbation; other mechanisms are
-    attacked from outside, by ``onedraw.audit.black_box``.
+    For a posterior draw (``posterior`` and ``sampler``) and where ``known_density`` knows it; other
+    mechanisms are attacked from outside, by ``onedraw.audit.black_box``.
     """
     half = whole(minimum=2, rounds=rounds, remedy="Half of them are run on each data set.") // 2
     rng, _ = generator(random_state)
-    if isinstance(mechanism, OutputPerturbation):
-        densities = [output_density(mechanism, data, model) for data in (pair.first, pair.second)]
-        score = _ratio_of(*densities)
-        samples = [_releases(mechanism, data, model, half, rng) for data in (pair.first, pair.second)]
-    elif hasattr(mechanism, "posterior") and hasattr(mechanism, "sampler"):
+    if hasattr(mechanism, "posterior") and hasattr(mechanism, "sampler"):
         posteriors = [_posterior(mechanism, data, model) for data in (pair.first, pair.second)]
         sampler: Sampler = mechanism.sampler
-        reference = sampler.sample(posteriors[0], max(half, 1000), rng).values
+        reference = sampler.sample(posteriors[0], _reference_size(sampler, half), rng).values
         score = log_ratio(posteriors[0], posteriors[1], reference)
         samples = [sampler.sample(posterior, half, rng).values for posterior in posteriors]
     else:
-        raise InvalidInput(
-            f"The output density of {type(mechanism).__name__} is not known here: use black_box_audit, which "
-            "needs its outputs only."
-        )
+        densities = [known_density(mechanism, data, model) for data in (pair.first, pair.second)]
+        score = _ratio_of(*densities)
+        samples = [_releases(mechanism, data, model, half, rng) for data in (pair.first, pair.second)]
     return Attack(negatives=score(samples[0]), positives=score(samples[1]))
 
 
-def _ratio_of(first: NoiseDensity, second: NoiseDensity) -> Score:
+def _reference_size(sampler: Any, half: int) -> int:
+    """How many draws estimate the ratio of normalisers; those of chains need not be independent for that."""
+    if not isinstance(sampler, NutsSampler):
+        return max(half, 1000)
+    if half > sampler.chains:
+        raise InvalidInput(
+            f"Expected a chain for each of the {half} rounds on a data set, got chains={sampler.chains}: "
+            "draws of one chain are not independent, so the bound would not hold. Raise the sampler's chains."
+        )
+    return sampler.chains * sampler.kept
+
+
+def _ratio_of(first: Density, second: Density) -> Score:
     """Log ratio of two normalised densities, which needs no reference."""
     return lambda thetas: second.log_density(thetas) - first.log_density(thetas)
-
-
-def output_density(mechanism: OutputPerturbation, data: Records, model: RegressionModel) -> NoiseDensity:
-    """The density of an output perturbation, its minimiser found independently of the mechanism's solver."""
-    norm = positive(feature_norm=mechanism.feature_norm)
-    design = np.column_stack([data.features, np.ones((len(data.features), int(model.fit_intercept)))])
-    design /= np.maximum(1.0, np.linalg.norm(design, axis=1, keepdims=True) / norm)
-    signs = 2.0 * data.response - 1.0
-
-    def objective(theta: Array) -> tuple[float, Array]:
-        margin = signs * (design @ theta)
-        slope = -(design.T @ (signs * special.expit(-margin))) / len(signs)
-        value = np.logaddexp(0.0, -margin).mean() + 0.5 * mechanism.regularisation * float(theta @ theta)
-        return float(value), slope + mechanism.regularisation * theta
-
-    start = np.zeros(design.shape[1])
-    location = optimize.minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-9}).x
-    scale = mechanism.noise_scale(num_records=len(signs), dim=len(start))
-    return NoiseDensity(location=location, scale=scale, noise=mechanism.noise)
 
 
 def _posterior(mechanism: PosteriorMechanism, data: Records, model: RegressionModel) -> Any:
@@ -206,7 +164,6 @@ def _posterior(mechanism: PosteriorMechanism, data: Records, model: RegressionMo
 def _releases(
     mechanism: Any, data: Records, model: RegressionModel, num: int, rng: np.random.Generator
 ) -> Array:
-    """Released parameters (num, p) of as many releases."""
-    return np.array(
-        [mechanism.release(data, model=model, random_state=rng).draws[0] for _ in range(num)]
-    ).reshape(num, -1)
+    """Released parameters (num, p) of as many releases; of several draws, their mean."""
+    released = (mechanism.release(data, model=model, random_state=rng).draws for _ in range(num))
+    return np.array([np.mean(draws, axis=0) for draws in released]).reshape(num, -1)

@@ -55,7 +55,7 @@ from scipy import optimize, special
 
 from onedraw._validate import positive, probability, whole
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms._gaussian import gaussian_delta
+from onedraw.privacy.gaussian import gaussian_delta
 from onedraw.types import Array
 
 LARGEST = 700.0

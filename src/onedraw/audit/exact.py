@@ -262,7 +262,7 @@ class _Space:
         elif self.model.kind == "poisson":
             responses = rng.choice(COUNTS, 3)
         else:
-            responses = rng.integers(0, max(2, self.model.num_outputs), 3).astype(float)
+            responses = rng.integers(0, len(self.model.classes or (0, 1)), 3).astype(float)
         return _Choice(
             crowd=int(rng.choice(CROWDS)), features=tuple(features), responses=tuple(responses.tolist())
         )

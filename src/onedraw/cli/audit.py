@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import contextlib
 from typing import Any
 
 import click
 
 from onedraw.cli.app import common
+from onedraw.cli.files import output_file
 from onedraw.cli.output import say, say_json, waiting
 from onedraw.errors import InvalidInput
+from onedraw.reports.canvas import as_bytes, new_figure, picture_format
 
 CONTRADICTED = 6
 """The exit code of an audit that refutes the claim."""
@@ -31,6 +33,11 @@ MECHANISMS = (
     "beta-bernoulli-noise-aware",
     "beta-bernoulli-draw",
     "gaussian-mean-draw",
+    "network-posterior",
+    "dp-sgd",
+    "dp-sgd-paper",
+    "beta-sgd",
+    "dp-vi",
 )
 """The names of ``onedraw.audit.subjects``, here so that the other commands do not import the audit."""
 
@@ -38,7 +45,9 @@ MECHANISMS = (
 @click.command("audit", short_help="Attack a mechanism: what epsilon does it show?")
 @click.argument("mechanisms", nargs=-1, type=click.Choice(MECHANISMS), metavar="MECHANISM...")
 @click.option("--epsilon", "epsilons", type=float, multiple=True, required=True, help="Claimed; repeatable.")
-@click.option("--delta", type=float, help="Claimed; by default 0, or 1e-5 where a mechanism needs one.")
+@click.option(
+    "--delta", type=float, help="Claimed; by default 0, or where one is needed 1e-5, 0.01 for networks."
+)
 @click.option(
     "--neighbours",
     type=click.Choice(["replace_one", "add_remove"]),
@@ -63,7 +72,7 @@ MECHANISMS = (
 )
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the lower bound.")
 @click.option("--repeats", type=int, default=20, show_default=True, help="Simulated data sets for accuracy.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="A picture, such as audit.png.")
+@click.option("--out", type=click.Path(), help="A picture (.png, .svg or .pdf).")
 @click.option("--force", is_flag=True, help="Replace an existing picture.")
 @click.option("--jobs", type=int, help="Processes that run a mechanism seen from outside.")
 @click.option("--seed", type=int, help="Repeats the audit; harmless, because no private data are used.")
@@ -71,7 +80,7 @@ MECHANISMS = (
 def audit_command(
     mechanisms: tuple[str, ...],
     epsilons: tuple[float, ...],
-    out: Path | None,
+    out: str | None,
     force: bool,
     repeats: int,
     jobs: int | None,
@@ -85,37 +94,40 @@ def audit_command(
     """
     if not mechanisms:
         raise click.UsageError(f"Missing argument 'MECHANISM...': one or more of {', '.join(MECHANISMS)}.")
-    if out is not None and out.exists() and not force:
-        raise InvalidInput(f"{str(out)!r} exists already. Give another --out, or --force to replace it.")
-    if out is not None:
-        _check_picture(out)
     if repeats < 1 or options["tries"] < 0:
         raise InvalidInput(f"Expected --repeats >= 1 and --tries >= 0, got {repeats} and {options['tries']}.")
-    from onedraw.audit.report import picture, table
+    from onedraw.audit.report import table
     from onedraw.audit.subjects import SUBJECTS, audit_subject, root_mean_squared_error
+    from onedraw.reports.audit import draw_audit
 
     claims = {key: options[key] for key in ("delta", "neighbours")}
     for name in mechanisms:  # refuse all that can be refused before the first attack
         for epsilon in epsilons:
             SUBJECTS[name].calibrated(epsilon=epsilon, **claims)
     findings, accuracy = [], []
-    for name in dict.fromkeys(mechanisms):
-        for epsilon in dict.fromkeys(epsilons):
-            with waiting(f"Attacking {name} at epsilon {epsilon:g} ..."):
-                findings.append(
-                    audit_subject(SUBJECTS[name], epsilon=epsilon, random_state=seed, n_jobs=jobs, **options)
-                )
-                accuracy.append(
-                    root_mean_squared_error(SUBJECTS[name], epsilon=epsilon, repeats=repeats, **claims)
-                )
-    if out is not None:
-        picture(findings, out, accuracy=accuracy)
+    with contextlib.nullcontext() if out is None else output_file(out, force=force) as write:
+        form = None if out is None else picture_format(out)
+        if form is not None:
+            new_figure(1.0, 1.0)  # refuse what cannot be drawn before minutes are spent
+        for name in dict.fromkeys(mechanisms):
+            for epsilon in dict.fromkeys(epsilons):
+                with waiting(f"Attacking {name} at epsilon {epsilon:g} ..."):
+                    findings.append(
+                        audit_subject(
+                            SUBJECTS[name], epsilon=epsilon, random_state=seed, n_jobs=jobs, **options
+                        )
+                    )
+                    accuracy.append(
+                        root_mean_squared_error(SUBJECTS[name], epsilon=epsilon, repeats=repeats, **claims)
+                    )
+        if write is not None and form is not None:
+            write(as_bytes(draw_audit(findings, accuracy=accuracy), form))
     contradicted = [finding for finding in findings if finding.contradicted]
     if as_json:
         found = [
             {**f.to_dict(), "root_mean_squared_error": a} for f, a in zip(findings, accuracy, strict=True)
         ]
-        say_json({"findings": found, "picture": None if out is None else str(out)})
+        say_json({"findings": found, "picture": out})
         return CONTRADICTED if contradicted else 0
     say(table(findings))
     say()
@@ -131,15 +143,3 @@ def audit_command(
     if out is not None:
         say(f"Wrote {out}")
     return CONTRADICTED if contradicted else 0
-
-
-def _check_picture(out: Path) -> None:
-    """Refuse what cannot be drawn before minutes are spent."""
-    from onedraw.audit.report import _pyplot
-
-    known = sorted(_pyplot().figure().canvas.get_supported_filetypes())
-    _pyplot().close("all")
-    if out.suffix.removeprefix(".") not in known:
-        raise InvalidInput(f"Expected --out with an ending such as .png, .pdf or .svg, got {str(out)!r}.")
-    if not out.resolve().parent.is_dir():
-        raise InvalidInput(f"The folder of --out {str(out)!r} does not exist. Create it first.")

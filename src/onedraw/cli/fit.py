@@ -26,52 +26,22 @@ from onedraw.cli.columns import Specification, Target
 from onedraw.cli.encode import Plan, encode, read_classes, read_response
 from onedraw.cli.files import output_file
 from onedraw.cli.output import say, say_json, waiting
+from onedraw.cli.request import DEFAULT_CLASSES, MODELS, NETWORKS, REGRESSIONS, Options, build_estimator
 from onedraw.cli.show import SEEDED, confidence_intervals, describe, say_parameters
 from onedraw.cli.table import Table, read_table
 from onedraw.errors import InvalidInput, LedgerError, SamplingError
-from onedraw.estimators import LinearRegression, LogisticRegression, PoissonRegressor
 from onedraw.estimators.offered import DEFAULT, offered
 from onedraw.ledger import Ledger
 from onedraw.model import RegressionModel
-from onedraw.nn import MLPClassifier, MLPRegressor
+from onedraw.model.network import ACTIVATIONS
+from onedraw.nn.offered import BY_GRADIENTS
 from onedraw.release import Release
 from onedraw.samplers import BoxSampler
 
-REGRESSIONS = ("logistic", "multinomial", "linear", "poisson")
-NETWORKS = {"mlp-classifier": MLPClassifier, "mlp-regressor": MLPRegressor}
-MODELS = (*REGRESSIONS, *NETWORKS)
-DEFAULT_CLASSES = (0, 1)
-"""Of a logistic model whose classes are not declared: a convention, not a look at the labels."""
 NO_LEDGER = (
     "No ledger: nothing keeps count of what is released about these people. "
     "Add up the epsilons yourself, or use --ledger and --dataset."
 )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
-    """What the command line says about a fit."""
-
-    data: str
-    target: str
-    model: str
-    epsilon: float
-    delta: float
-    neighbours: str
-    rows_per_person: int
-    draws: int | str
-    evidence: str
-    mechanism: str
-    feature_norm: float | None
-    response_bound: float | None
-    regularisation: float | None
-    prior_box: float | None
-    columns: str | None
-    ledger: str | None
-    dataset: str | None
-    out: str
-    force: bool
-    seed: int | None
 
 
 def _draws(context: click.Context, parameter: click.Parameter, value: str) -> int | str:
@@ -105,11 +75,21 @@ def _draws(context: click.Context, parameter: click.Parameter, value: str) -> in
 )
 @click.option(
     "--mechanism",
-    type=click.Choice(offered(REGRESSIONS)),
+    type=click.Choice((*offered(REGRESSIONS), *BY_GRADIENTS)),
     default=DEFAULT,
     show_default=True,
     help="How the model is made private; others than the default need public bounds.",
 )
+@click.option(
+    "--mechanism-option",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A setting of another mechanism than the default, such as epochs=20; repeatable.",
+)
+@click.option(
+    "--hidden-layer-sizes", metavar="SIZES", help="Of a network, such as 10 or 10,5, or none; 10 by default."
+)
+@click.option("--activation", type=click.Choice(ACTIVATIONS), help="Of a network; relu by default.")
 @click.option(
     "--feature-norm", type=float, help="Bound on the length of a feature vector; longer ones shrink."
 )
@@ -134,7 +114,7 @@ def fit_command(as_json: bool, **given: Any) -> None:
     options = Options(**given)
     ledger = _open_ledger(options)
     spec = Specification.read(options.columns)
-    estimator = _estimator(options, spec.target, ledger)
+    estimator = build_estimator(options, spec.target, ledger)
     estimator.check_budget()  # before the table is read: who has no budget learns nothing about it
     inputs = (options.data, options.columns, options.ledger)
     with output_file(options.out, force=options.force, inputs=inputs) as write:
@@ -171,68 +151,6 @@ def _open_ledger(options: Options) -> Ledger | None:
     if options.ledger is None or options.dataset is None:
         return None
     return Ledger(options.ledger)
-
-
-def _estimator(options: Options, target: Target, ledger: Ledger | None) -> Any:
-    settings: dict[str, Any] = {
-        "epsilon": options.epsilon,
-        "delta": options.delta,
-        "neighbours": options.neighbours,
-        "rows_per_person": options.rows_per_person,
-        "draws": options.draws,
-        "mechanism": options.mechanism,
-        "ledger": ledger,
-        "dataset": options.dataset,
-        "random_state": options.seed,
-    }
-    _check_target(options.model, target)
-    kind: Any = {"poisson": PoissonRegressor, "linear": LinearRegression, **NETWORKS}.get(
-        options.model, LogisticRegression
-    )
-    if options.model in REGRESSIONS:
-        settings["evidence"] = options.evidence
-    elif options.evidence == "proved" or options.draws == "auto":
-        wrong = "--evidence proved" if options.evidence == "proved" else "--draws auto"
-        raise InvalidInput(
-            f"{wrong} does not apply to the {options.model} model: a network is drawn by Markov chains, "
-            "whose evidence is 'diagnosed', and has no intervals. Leave it out."
-        )
-    if kind in (LinearRegression, MLPRegressor):
-        settings.update(
-            target_bounds=target.bounds, noise_floor=target.noise_floor, noise_scale=target.noise_scale
-        )
-    elif kind is not PoissonRegressor:
-        settings.update(classes=list(target.classes or DEFAULT_CLASSES))
-    estimator = kind(**settings)
-    for name in ("feature_norm", "response_bound", "regularisation", "prior_box"):
-        value = getattr(options, name)
-        if value is None:
-            continue
-        if name not in estimator.get_params():
-            flag = "--" + name.replace("_", "-")
-            raise InvalidInput(f"{flag} does not apply to the {options.model} model. Leave it out.")
-        estimator.set_params(**{name: value})
-    return estimator
-
-
-def _check_target(model: str, target: Target) -> None:
-    """Facts that do not belong to the model are mistakes, and so is the wrong number of classes."""
-    continuous = ("bounds", "noise_floor", "noise_scale")
-    fits = {"linear": continuous, "mlp-regressor": continuous, "poisson": ()}.get(model, ("classes",))
-    for name, value in dataclasses.asdict(target).items():
-        if value is not None and name not in fits:
-            raise InvalidInput(
-                f"{name} under [target] does not apply to the {model} model. Take it out, or change --model."
-            )
-    count = None if target.classes is None else len(target.classes)
-    if model == "multinomial" and count is None:
-        raise InvalidInput(
-            "The multinomial model needs its classes: classes = [...] under [target] of the specification."
-        )
-    if model == "multinomial" and count == 2:
-        raise InvalidInput("Expected three or more classes under [target], got 2. Use --model logistic.")
-    if model == "logistic" and count not in (None, 2):
-        raise InvalidInput(f"Expected two classes under [target], got {count}. Use --model multinomial.")
 
 
 def _fit(options: Options, spec: Specification, estimator: Any) -> Release:

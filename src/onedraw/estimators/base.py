@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from onedraw._random import generator
 from onedraw._validate import one_of, positive
 from onedraw.errors import CalibrationError, InvalidInput, LedgerError
-from onedraw.estimators.offered import DEFAULT, OFFERS, build, offered, refuse_unused
+from onedraw.estimators.offered import DEFAULT, OFFERS, build, checked_settings, offered, refuse_unused
 from onedraw.ledger import Ledger
 from onedraw.losses import BetaDivergence
 from onedraw.mechanisms import LinearNoiseAware, Mechanism, OnePosteriorSample, Records
@@ -56,6 +56,7 @@ class PrivateRegression(BaseEstimator):
         epsilon: float | None = None,
         delta: float = 0.0,
         mechanism: str = DEFAULT,
+        mechanism_options: Mapping[str, Any] | None = None,
         beta: float | str = "auto",
         weight: float | None = None,
         neighbours: str = "replace_one",
@@ -73,6 +74,7 @@ class PrivateRegression(BaseEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.mechanism = mechanism
+        self.mechanism_options = mechanism_options
         self.beta = beta
         self.weight = weight
         self.neighbours = neighbours
@@ -301,8 +303,10 @@ class PrivateRegression(BaseEstimator):
 
     def _mechanism_options(self, model: RegressionModel) -> dict[str, Any]:
         """The options of a mechanism other than the default, those that were given, in working units."""
-        given = {name: getattr(self, name) for name in OFFERS[self.mechanism].options}
-        return {name: value for name, value in given.items() if value is not None}
+        offer = OFFERS[self.mechanism]
+        given = {name: getattr(self, name) for name in offer.options}
+        settings = checked_settings(self.mechanism, offer.settings, self.mechanism_options)
+        return {**{name: value for name, value in given.items() if value is not None}, **settings}
 
     def _sampler(self, num_records: int) -> Sampler:
         if self.engine == "grid":

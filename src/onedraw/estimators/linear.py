@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from sklearn.base import RegressorMixin
@@ -44,6 +45,9 @@ class LinearRegression(RegressorMixin, PrivateRegression):
             or "noise_aware", which do (see docs/mechanisms.md) and release no residual scale.
         response_bound: public bound on y in units of y, counted from the middle of ``target_bounds`` if these
             are given; responses beyond it are moved to it. For all mechanisms but the default.
+        mechanism_options: finer settings of another mechanism, a dict, for example ``{"draws": 4000}``: how
+            many draws stand for the whole posterior that "sufficient_statistics" and "noise_aware" release
+            (1000 by default; they cost nothing more).
 
     The other parameters are those of ``LogisticRegression``.
 
@@ -63,6 +67,7 @@ class LinearRegression(RegressorMixin, PrivateRegression):
         mechanism: str = DEFAULT,
         feature_norm: float | None = None,
         response_bound: float | None = None,
+        mechanism_options: Mapping[str, Any] | None = None,
         beta: float | str = "auto",
         weight: float | None = None,
         neighbours: str = "replace_one",
@@ -84,6 +89,7 @@ class LinearRegression(RegressorMixin, PrivateRegression):
             epsilon=epsilon,
             delta=delta,
             mechanism=mechanism,
+            mechanism_options=mechanism_options,
             beta=beta,
             weight=weight,
             neighbours=neighbours,

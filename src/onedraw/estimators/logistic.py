@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +44,8 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
             intercept's 1; longer ones are shrunk to it. For all mechanisms but the default.
         regularisation: of the mean loss, for output and objective perturbation; 0.01 by default.
         prior_box: bound on each coefficient in prior scales, for "gibbs".
+        mechanism_options: finer settings of another mechanism, a dict, for example ``{"noise": "laplace"}``
+            (see docs/mechanisms.md).
         beta: "auto" (the most accurate under a public reference), "paper" (weight 1), or a number > 1.
         weight: of the loss; by default it follows from epsilon and beta.
         neighbours: "replace_one" (n is public) or "add_remove".
@@ -80,6 +83,7 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
         feature_norm: float | None = None,
         regularisation: float | None = None,
         prior_box: float | None = None,
+        mechanism_options: Mapping[str, Any] | None = None,
         beta: float | str = "auto",
         weight: float | None = None,
         neighbours: str = "replace_one",
@@ -99,6 +103,7 @@ class LogisticRegression(ClassifierMixin, PrivateRegression):
             epsilon=epsilon,
             delta=delta,
             mechanism=mechanism,
+            mechanism_options=mechanism_options,
             beta=beta,
             weight=weight,
             neighbours=neighbours,

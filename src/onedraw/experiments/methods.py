@@ -36,10 +36,10 @@ import numpy as np
 from onedraw.families import Bernoulli
 from onedraw.losses import BetaDivergence, Gibbs
 from onedraw.mechanisms import LipschitzGibbs, OnePosteriorSample, OutputPerturbation, Records
-from onedraw.mechanisms._gaussian import gaussian_delta
 from onedraw.mechanisms.lipschitz_gibbs import published_parameter
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior
+from onedraw.privacy.gaussian import gaussian_delta
 from onedraw.samplers import RejectionSampler
 from onedraw.types import Array
 

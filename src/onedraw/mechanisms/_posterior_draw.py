@@ -38,16 +38,20 @@ class PosteriorDraw(Mechanism):
     def posterior(self, data: Records, *, fit_intercept: bool = True) -> Posterior:
         """The posterior of the data. Private."""
 
+    def _drawn_by(self) -> Sampler:
+        """What draws: the sampler, unless the mechanism has a way of its own."""
+        return self.sampler
+
     def check(self, data: Records, *, model: RegressionModel) -> None:
         """Refuse what public facts alone rule out, before any budget is spent."""
         super().check(data, model=model)
-        self.sampler.check(self.posterior(data, fit_intercept=model.fit_intercept))
+        self._drawn_by().check(self.posterior(data, fit_intercept=model.fit_intercept))
 
     def _sample(
         self, data: Records, num_draws: int, rng: np.random.Generator, *, fit_intercept: bool
     ) -> Draws:
         """Draws with the scale itself (not its coordinate) in the last column. Private."""
-        draws = self.sampler.sample(self.posterior(data, fit_intercept=fit_intercept), num_draws, rng)
+        draws = self._drawn_by().sample(self.posterior(data, fit_intercept=fit_intercept), num_draws, rng)
         if self.prior.noise is None:
             return draws
         values = draws.values.copy()

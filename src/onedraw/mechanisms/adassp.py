@@ -50,10 +50,10 @@ import numpy as np
 
 from onedraw._validate import positive
 from onedraw.mechanisms._base import Requirements
-from onedraw.mechanisms._gaussian import gaussian_parameter
 from onedraw.mechanisms._linear import LINEAR_NEEDS, BoundedLinear, symmetric
 from onedraw.mechanisms.records import Records
 from onedraw.model import RegressionModel
+from onedraw.privacy.gaussian import gaussian_parameter
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.release import Grid, coefficient_step
 from onedraw.samplers.base import Evidence

@@ -9,18 +9,25 @@ Guarantee:
     (epsilon, delta)-DP with epsilon = min over orders k of D_k + log(1 - 1/k) - log(delta k)/(k - 1), where
     D_k bounds the Renyi divergence of order k between the posteriors of neighbours.
 
-*Beta-Bernoulli, prior Beta(a, b), shift t = m w for m rows a person.* With f = log Gamma let
-    U(x) = f(x + k t) - k f(x + t) + (k - 1) f(x),    V(x) = f(x - (k-1) t) - k f(x) + (k - 1) f(x + t).
-The divergence of order k between Beta(x + t, y) and Beta(x, y + t) is (U(x) + V(y))/(k - 1), infinite unless
-y > (k - 1) t; between Beta(x + t, y) and Beta(x, y) it is (U(x) - U(x + y))/(k - 1), and
-(V(x) - V(x + y))/(k - 1) the other way round. The digamma function is concave and its derivative convex, so
-extrapolation makes U and V positive, decreasing and convex; both increase with t. Hence
+*Beta-Bernoulli, prior Beta(a, b), m rows a person.* With f = log Gamma and a shift t >= 0 let
+    U_t(x) = f(x + k t) - k f(x + t) + (k - 1) f(x),    V_t(x) = f(x - (k-1) t) - k f(x) + (k - 1) f(x + t),
+infinite unless x > (k - 1) t. f is convex, so neither is negative and both increase with t; f' is concave and
+f'' convex, so both are decreasing and convex in x. Without the two people the counts of ones and zeros give
+Beta(x, y); with the first they give Beta(x + p, y + q), with the second Beta(x + p', y + q'), all four being
+multiples of w with p + q, p' + q' <= m w. Then (k - 1) D_k is
 
-* replace-one: at most max(U(a) + V(b), U(b) + V(a))/(k - 1). If the other person has fewer rows, the
-  normalisers no longer cancel but only lower the divergence (f is convex), and U <= V bounds counts that move
-  the same way. If the number of records n is declared (m = 1), the worst data sets are the extreme ones (a
-  convex function of the count), which have a + w(n - 1) in place of a or b + w(n - 1) in place of b;
-* add/remove: at most max(U(a), V(a), U(b), V(b))/(k - 1).  []
+    S(x, p, p') + S(y, q, q') - S(x + y, p + q, p' + q'),   S(x, p, p') = U_{p-p'}(x + p') or V_{p'-p}(x + p),
+
+the one that has a shift >= 0. The last term, of the normalisers, is subtracted, and x >= a, y >= b. Hence
+(k - 1) D_k is at most the largest of
+
+* U_r(a) + U_s(b) and V_r(a) + V_s(b) over r + s = m w, where both counts move the same way: all of
+  add/remove, and replace-one with several rows, where the other person may have fewer;
+* U_t(a) + V_t(b) and U_t(b) + V_t(a) with t = m w, where they move in opposite ways: replace-one.
+
+With one row the normalisers cancel under replace-one. If the number of records n is declared (m = 1), the
+worst data sets are then the extreme ones (a convex function of the count), which have a + w(n - 1) in place
+of a or b + w(n - 1) in place of b.  []
 
 *Gaussian mean, |y| <= Y, prior N(0, s^2), residual scale r.* Neighbours' posteriors share their precision
 P = 1/s^2 + w n/r^2 and their means differ by at most 2 Y w/(r^2 P): D_k = k g^2/2 with
@@ -53,9 +60,9 @@ from onedraw.errors import CalibrationError, InvalidInput
 from onedraw.mechanisms._base import BoundedMechanism, Requirements, public_count_only
 from onedraw.mechanisms._beta_bernoulli import BetaBernoulli, counts
 from onedraw.mechanisms._bounds import response_note
-from onedraw.mechanisms._gaussian import gaussian_delta
 from onedraw.mechanisms.records import Records
 from onedraw.model import RegressionModel
+from onedraw.privacy.gaussian import gaussian_delta
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.release import Grid, coefficient_step
 from onedraw.samplers.base import Evidence
@@ -66,6 +73,7 @@ EVIDENCE = Evidence(
     statement="The posterior is a standard law that is drawn from directly; nothing rests on a sampler.",
 )
 ORDERS = 1.0 + np.geomspace(1e-3, 1e5, 250)
+MOST_SPLITS = 64
 
 
 def beta_renyi(order: float, one: tuple[float, float], other: tuple[float, float]) -> float:
@@ -115,13 +123,15 @@ def beta_bernoulli_rdp(
     num_records: int | None = None,
 ) -> Array:
     """A bound on the Renyi divergence between the posteriors of neighbours, for an array of orders."""
-    shift = guarantee.rows_per_person * weight
+    rows = guarantee.rows_per_person
+    shift = rows * weight
     a, b = prior
     rise, fall = ({x: f(x, shift, order) for x in prior} for f in (_rise, _fall))
+    opposite = np.maximum(rise[a] + fall[b], rise[b] + fall[a])
     if guarantee.neighbours == "add_remove":
-        worst = np.maximum.reduce([rise[a], fall[a], rise[b], fall[b]])
+        worst = _same_way(prior, rows, weight, order)
     elif num_records is None:
-        worst = np.maximum(rise[a] + fall[b], rise[b] + fall[a])
+        worst = opposite if rows == 1 else np.maximum(opposite, _same_way(prior, rows, weight, order))
     else:
         others = weight * max(0, num_records - 1)
         worst = np.maximum.reduce(
@@ -133,6 +143,20 @@ def beta_bernoulli_rdp(
             ]
         )
     return np.asarray(worst / (order - 1.0))
+
+
+def _same_way(prior: tuple[float, float], rows: int, weight: float, order: Array) -> Array:
+    """The largest U_r(a) + U_s(b) or V_r(a) + V_s(b) over r + s = rows * weight, in multiples of the weight.
+
+    Of very many rows, blocks of equal length: U and V increase with the shift, so the ends of a block bound
+    what lies in it.
+    """
+    ends = np.unique(np.linspace(0, rows, min(rows, MOST_SPLITS) + 1).round().astype(int))
+    blocks = [(int(low), int(high)) for low, high in zip(ends[:-1] + 1, ends[1:], strict=True)]
+    splits = [(0, rows), *((high, rows - low) for low, high in blocks)]
+    a, b = prior
+    sums = [f(a, r * weight, order) + f(b, s * weight, order) for f in (_rise, _fall) for r, s in splits]
+    return np.asarray(np.maximum.reduce(sums))
 
 
 def rdp_to_epsilon(divergence: Array, order: Array, delta: float) -> float:

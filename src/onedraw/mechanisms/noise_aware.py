@@ -31,6 +31,7 @@ Zq ~ N(0, s^2 A^2 + r^2 A + diag v), times exp(-|ZA - A|_1/scale); (2) theta fro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -92,6 +93,9 @@ class LinearNoiseAware(LinearSSP):
         whole(warm_up=self.warm_up, minimum=0)
         whole(thin=self.thin)
         return super()._check(guarantee)
+
+    def _numbers(self) -> Mapping[str, str | float | None]:
+        return {**super()._numbers(), "warm_up": self.warm_up, "thin": self.thin}
 
     def _draw_posterior(self, noisy: NoisyMoments, rng: np.random.Generator) -> Array:
         chain = _Chain(noisy, rng)

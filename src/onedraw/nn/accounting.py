@@ -54,7 +54,7 @@ from scipy import optimize
 
 from onedraw._validate import positive, whole
 from onedraw.errors import CalibrationError, InvalidInput, MissingExtra
-from onedraw.mechanisms._gaussian import gaussian_parameter
+from onedraw.privacy.gaussian import gaussian_parameter
 from onedraw.types import Neighbours
 
 SMALLEST_DELTA = 1e-10

@@ -28,7 +28,7 @@ from onedraw.errors import CalibrationError, InvalidInput
 from onedraw.mechanisms import OnePosteriorSample, Records
 from onedraw.mechanisms._base import Requirements
 from onedraw.model import NetworkModel
-from onedraw.nn.networks import NetworkPosterior
+from onedraw.nn.networks import NetworkPosterior, refuse_other_model
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.samplers.coupling import CoupledSampler
 from onedraw.samplers.nuts import NutsSampler
@@ -106,6 +106,11 @@ class NetworkSample(OnePosteriorSample):
     def own_assumptions(self) -> tuple[str, ...]:
         """What the reader of a release must know."""
         return chain_assumptions(self.sampler_error)
+
+    def check(self, data: Records, *, model: Any) -> None:
+        """Refuse what public facts alone rule out, before any budget is spent."""
+        refuse_other_model(type(self).__name__, self.model, model)
+        super().check(data, model=model)
 
     def posterior(self, data: Records, *, fit_intercept: bool = True) -> Any:
         """The posterior of the data. Private."""

@@ -24,6 +24,7 @@ Guarantee:
 
 from __future__ import annotations
 
+import functools
 import importlib
 from dataclasses import dataclass
 from typing import Any
@@ -36,11 +37,20 @@ from onedraw.losses.base import Loss
 from onedraw.model.network import NetworkModel, Shape, forward, probe_points
 from onedraw.nn import likelihood
 from onedraw.priors import Prior
-from onedraw.samplers.nuts import above
+from onedraw.samplers.nuts import above, double_precision
 from onedraw.types import Array
 
 PROBES = 8
 """Public points at which the chains' predictions are compared."""
+
+
+def refuse_other_model(mechanism: str, own: NetworkModel, given: Any) -> None:
+    """A mechanism for a network is made for one model: its loss, its noise and its grid follow from it."""
+    if given != own:
+        raise InvalidInput(
+            f"Expected the model that {mechanism} was made for, got another one: its noise and its grid "
+            "follow from the model. Give the same model to both."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +91,13 @@ class NetworkDensity:
             prior -= data["rate"] * jnp.exp(-2.0 * log_scale)
             losses = likelihood.gaussian_loss(response, outputs[:, 0], scale, beta, data["floor"])
         return prior - data["weight"] * losses.sum()
+
+
+@functools.lru_cache(maxsize=32)
+def _evaluated(density: NetworkDensity) -> Any:
+    """The density at many parameters, compiled."""
+    jax = importlib.import_module("jax")
+    return jax.jit(jax.vmap(density, in_axes=(0, None)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,6 +144,11 @@ class NetworkPosterior:
         elif not isinstance(family, Bernoulli):
             raise InvalidInput(f"No network is known for the {family.name} family.")
         return {name: np.asarray(value, dtype=np.float64) for name, value in data.items()}
+
+    def log_density(self, thetas: Array) -> Array:
+        """Up to a constant, of each row of ``thetas`` (m, p) in working coordinates."""
+        with double_precision():
+            return np.asarray(_evaluated(self.density)(thetas, self.data), dtype=np.float64)
 
     def initial(self, num: int, rng: np.random.Generator) -> Array:
         """Draws from the prior."""

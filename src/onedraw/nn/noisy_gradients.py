@@ -39,14 +39,14 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from onedraw._validate import one_of, positive, whole
-from onedraw.errors import InvalidInput, MissingExtra
+from onedraw.errors import MissingExtra
 from onedraw.families import Categorical
 from onedraw.mechanisms import Records
 from onedraw.mechanisms._base import BoundedMechanism
 from onedraw.model import NetworkModel, Shape
 from onedraw.nn import likelihood
 from onedraw.nn.accounting import Sampling, noise_multiplier
-from onedraw.nn.networks import NetworkDensity
+from onedraw.nn.networks import NetworkDensity, refuse_other_model
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.release import Grid, coefficient_step, scale_step
 from onedraw.samplers.base import Evidence
@@ -335,11 +335,7 @@ class NoisyGradients(BoundedMechanism):
         return guarantee
 
     def _check_model(self, model: Any) -> None:
-        if model != self.model:
-            raise InvalidInput(
-                f"Expected the model that {type(self).__name__} was made for, got another one: its noise and "
-                "its grid follow from the model. Give the same model to both."
-            )
+        refuse_other_model(type(self).__name__, self.model, model)
         modules()  # before any budget is spent
 
     def _values(self, data: Records, model: Any, rng: np.random.Generator) -> tuple[Array, Evidence]:

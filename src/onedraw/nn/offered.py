@@ -14,9 +14,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from onedraw._validate import one_of
-from onedraw.errors import InvalidInput
-from onedraw.estimators.offered import DEFAULT, DEFAULT_OPTIONS
+from onedraw.estimators.offered import DEFAULT, DEFAULT_OPTIONS, checked_settings
 from onedraw.model import NetworkModel
 from onedraw.nn.beta_sgd import BetaSGD
 from onedraw.nn.dp_sgd import DPSGD
@@ -37,21 +35,16 @@ ELSEWHERE = {"model", "promise", "beta", "weight", "prior_scale", "draws"}
 
 
 def settings(name: str) -> set[str]:
-    """What ``mechanism_options`` may hold."""
+    """What ``mechanism_options`` may hold; nothing for the default mechanism."""
+    if name not in BY_GRADIENTS:
+        return set()
     return {field.name for field in dataclasses.fields(BY_GRADIENTS[name])} - ELSEWHERE
 
 
 def build(name: str, estimator: Any, *, model: NetworkModel, num_records: int | None) -> NoisyGradients:
     """The mechanism, not yet calibrated; ``num_records`` is None where it is private."""
-    given = estimator.mechanism_options
-    if given is not None and not isinstance(given, Mapping):
-        raise InvalidInput(
-            f"Expected mechanism_options to be a dict, for example {{'epochs': 20}}, got "
-            f"{type(given).__name__}."
-        )
-    chosen: dict[str, Any] = {"num_records": num_records, **(given or {})}
-    for option in chosen:
-        one_of(sorted(settings(name)), option=option, remedy=f"These are the settings of {name!r}.")
+    given = checked_settings(name, settings(name), estimator.mechanism_options)
+    chosen: dict[str, Any] = {"num_records": num_records, **given}
     used = OPTIONS[name]
     for option, default in (("beta", "auto"), ("weight", None), ("prior_scale", None), ("draws", None)):
         value = getattr(estimator, option)

@@ -11,6 +11,7 @@ from onedraw.privacy.composition import (
     zcdp_of_bounded_range,
     zcdp_to_epsilon,
 )
+from onedraw.privacy.gaussian import gaussian_delta, gaussian_parameter
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.reference import best_beta
 
@@ -24,6 +25,8 @@ __all__ = [
     "compose_bounded_range",
     "compose_pure",
     "compose_zcdp",
+    "gaussian_delta",
+    "gaussian_parameter",
     "range_per_draw",
     "zcdp_of_bounded_range",
     "zcdp_to_epsilon",

@@ -11,6 +11,8 @@ from typing import Any
 from onedraw.errors import InvalidInput, MissingExtra
 
 PRIVATE, PLAIN, FAINT = "#1f6f8b", "#c8553d", "#9a9a9a"
+COLOURS = (PRIVATE, PLAIN, "#588157", "#7b5ea7", "#b08900", "#444444")
+"""Of several curves, in this order."""
 DPI = 110
 FORMATS = ("png", "svg", "pdf")
 

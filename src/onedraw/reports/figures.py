@@ -11,9 +11,8 @@ from typing import Any
 from onedraw.experiments.methods import METHODS, PUBLISHED
 from onedraw.experiments.spec import Row, Value, View
 from onedraw.experiments.table import distinct, select
-from onedraw.reports.canvas import FAINT, new_figure
+from onedraw.reports.canvas import COLOURS, FAINT, new_figure
 
-COLOURS = ("#1f6f8b", "#c8553d", "#588157", "#7b5ea7", "#b08900", "#444444")
 METHOD_COLOURS = {
     "beta-auto": "#1f6f8b",
     "beta-paper": "#7fb7c9",

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Auditing one subject: the strongest attack that fits it, and the threshold that exact laws call best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from onedraw._random import generator
+from onedraw._validate import whole
+from onedraw.audit.attack import Attack, membership_attack
+from onedraw.audit.black_box import black_box_audit
+from onedraw.audit.bounds import Counts, clopper_pearson, significance
+from onedraw.audit.densities import has_exact_density, has_known_density, known_density
+from onedraw.audit.exact import Laws, output_laws, worst_pair
+from onedraw.audit.finding import Finding
+from onedraw.audit.pairs import Pair
+from onedraw.audit.subjects.networks import one_chain_per_round
+from onedraw.audit.subjects.subject import Subject
+from onedraw.mechanisms import Records
+from onedraw.types import Array, Neighbours
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Released:
+    """``fit(X, y, random_state)`` for a mechanism: what can be read off one release."""
+
+    mechanism: Any
+    model: Any
+
+    def __call__(self, X: Array, y: Array, random_state: int | None = None) -> Array:
+        """The draw; of several draws their means and spreads, which is what a posterior depends on here."""
+        release = self.mechanism.release(
+            Records(features=X, response=y), model=self.model, random_state=random_state
+        )
+        draws = np.array(release.draws)
+        if len(draws) == 1:
+            return np.asarray(draws[0])
+        return np.concatenate([draws.mean(axis=0), np.log(draws.std(axis=0) + 1e-300)])
+
+
+def audit_subject(
+    subject: Subject,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    neighbours: Neighbours = "replace_one",
+    rounds: int = 10_000,
+    pair: str = "telling",
+    tries: int = 200,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+    n_jobs: int | None = None,
+    checkpoint: str | None = None,
+    progress: bool = False,
+) -> Finding:
+    """Audit one mechanism at one guarantee; ``rounds`` are on both data sets together."""
+    whole(rounds=rounds, minimum=2, remedy="Half of them are run on each data set.")
+    significance(confidence)
+    mechanism = subject.calibrated(epsilon=epsilon, delta=delta, neighbours=neighbours)
+    mechanism = one_chain_per_round(mechanism, rounds)
+    claimed, model = mechanism.guarantee, subject.model
+    drawn = hasattr(mechanism, "posterior")
+    if not drawn and not has_known_density(mechanism):
+        candidates = subject.canaries(neighbours) if pair == "telling" else subject.pairs(neighbours, pair)
+        own_score = subject.score if pair == "telling" else None
+        return black_box_audit(
+            Released(mechanism=mechanism, model=model),
+            candidates if own_score is None else candidates[:1],
+            score=own_score or "learned",
+            epsilon=claimed.epsilon,
+            delta=claimed.delta,
+            runs=max(12, rounds // 2),
+            confidence=confidence,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            checkpoint=checkpoint,
+            progress=progress,
+            name=subject.name,
+        )
+    rng, _ = generator(random_state)
+    candidates = subject.pairs(neighbours, pair)
+    laws_of = output_laws if drawn else _noise_laws
+    known = [laws_of(mechanism, candidate, model) for candidate in candidates]
+    best = int(np.argmax([promise(laws, rounds, claimed.delta) for laws in known]))
+    attack = membership_attack(mechanism, candidates[best], model, rounds=rounds, random_state=rng)
+    worst = None
+    if tries and drawn:
+        worst = worst_pair(mechanism, model, tries=tries, random_state=rng).laws
+    return Finding(
+        name=subject.name,
+        claimed=claimed,
+        # The threshold that exact laws call best, fixed before any round is run.
+        attack=Attack(
+            negatives=attack.negatives,
+            positives=attack.positives,
+            threshold=best_cut(known[best], rounds, claimed.delta),
+        ),
+        laws=known[best] if drawn or has_exact_density(mechanism) else None,
+        worst=worst,
+        pair=candidates[best].name,
+        confidence=confidence,
+    )
+
+
+def _noise_laws(mechanism: Any, pair: Pair, model: Any) -> Laws:
+    """The laws of noise around two locations, on evenly spaced nodes of the line through them.
+
+    For one parameter the line is everything; normal noise looks the same everywhere off it.
+    """
+    densities = [known_density(mechanism, data, model) for data in (pair.first, pair.second)]
+    between = densities[1].location - densities[0].location
+    distance, reach = float(np.linalg.norm(between)), 40.0 * densities[0].scale
+    along = between / distance if distance > 0.0 else np.eye(len(between))[0]
+    places = np.linspace(-reach, distance + reach, 8001)
+    nodes = densities[0].location + places[:, None] * along
+    logs = [density.log_density(nodes) for density in densities]
+    first, second = (log - special.logsumexp(log) for log in logs)
+    return Laws(nodes=nodes, log_first=first, log_second=second)
+
+
+def _expected(laws: Laws, rounds: int, delta: float) -> tuple[Array, Array]:
+    """Cuts of the log ratio second/first, and the bound expected of ``rounds`` rounds at each."""
+    half = max(1, rounds // 2)
+    false_positive, false_negative = laws.trade_off()
+    score = -np.sort(laws.loss)
+    # A few hundred cuts, evenly spread over the outputs of either law.
+    curves, shares = (false_positive, 1.0 - false_negative), np.linspace(0.0, 1.0, 200)
+    spread = np.concatenate([np.searchsorted(curve, shares) for curve in curves])
+    places = np.unique(np.clip(spread, 1, len(score) - 1))
+    bounds = [
+        clopper_pearson(
+            Counts(
+                false_positives=round(half * false_positive[i]),
+                negatives=half,
+                false_negatives=round(half * false_negative[i]),
+                positives=half,
+            ),
+            delta=delta,
+        ).epsilon
+        for i in places
+    ]
+    return 0.5 * (score[places - 1] + score[places]), np.array(bounds)
+
+
+def promise(laws: Laws, rounds: int, delta: float = 0.0) -> float:
+    """The bound that the best attack with so many rounds is expected to give on this pair."""
+    return float(_expected(laws, rounds, delta)[1].max())
+
+
+def best_cut(laws: Laws, rounds: int, delta: float = 0.0) -> float:
+    """The threshold of the log ratio that is expected to give it."""
+    cuts, bounds = _expected(laws, rounds, delta)
+    return float(cuts[int(bounds.argmax())])
