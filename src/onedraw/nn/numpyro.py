@@ -154,6 +154,7 @@ class PrivateModel:
         """
         target = self.target(records)
         guarantee = self.guarantee(records)
+        self.sampler.check(target)
         rng, seeded = generator(random_state)
         receipt = None
         if self.ledger is not None and self.dataset is not None:
@@ -234,8 +235,10 @@ class ProgramPosterior:
     def data(self) -> dict[str, Any]:
         """Arrays for ``density``."""
         calibration = self.calibration
+        bounds = self.program.loss.loss_bounds(calibration.beta)
         return {
             "records": dict(self.records),
+            "bounds": np.array([bounds.lower, bounds.upper]),
             "beta": np.asarray(calibration.beta),
             "weight": np.asarray(calibration.weight),
             "table": self.program.table(calibration.beta),
