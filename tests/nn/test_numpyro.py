@@ -356,6 +356,30 @@ def test_records_are_checked_without_being_quoted():
         assert "777" not in str(info.value)
 
 
+def test_without_budget_nothing_is_learned_from_errors_about_the_data(tmp_path):
+    ledger = onedraw.Ledger(tmp_path / "budget.db")
+    ledger.create("patients", epsilon=0.5)
+    private = PrivateModel(logistic, epsilon=1.0, ledger=ledger, dataset="patients")
+    for x in (np.array([1.0, 2.0]), np.array([1.0, np.nan])):
+        with pytest.raises(onedraw.BudgetExceeded):
+            private.release({"x": x, "y": np.zeros(2)})
+
+
+def test_an_empty_table_is_a_draw_from_the_prior_and_no_error():
+    """Under add/remove an error would tell an empty table from one with a single person."""
+    private = PrivateModel(logistic, epsilon=1.0, neighbours="add_remove")
+    empty = {"x": np.zeros(0), "y": np.zeros(0, dtype=int)}
+    thetas = np.array([[-6.0, 0.0], [-5.0, 1.0]])
+    target = private.target(empty)
+    with double_precision():
+        data = jax.tree.map(jnp.asarray, target.data)
+        slope = np.asarray(jax.grad(target.density)(jnp.asarray(thetas[1]), data))
+    found = densities(private, empty, thetas)
+    prior = stats.norm.logpdf(thetas[:, 0], -6, 2) + stats.halfnorm.logpdf(np.exp(thetas[:, 1]), scale=1.5)
+    assert found[1] - found[0] == pytest.approx(prior[1] - prior[0] + 1.0)
+    np.testing.assert_allclose(slope, [-0.25, 1.0 - np.e**2 / 1.5**2])
+
+
 def test_a_declared_bound_is_calibrated_for_and_recorded():
     """A gamma(2, rate >= 0.5) density: M = rate e^-1 at rate 2 as the model's prior is cut there."""
 

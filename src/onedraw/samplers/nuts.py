@@ -105,17 +105,18 @@ class NutsSampler:
     ``kept`` states of each chain are kept after ``warmup``; ``max_depth`` bounds a trajectory at 2^max_depth
     steps. R-hat must not exceed ``max_rhat`` and effective sample sizes (of all chains together) must reach
     ``min_ess`` for the log density and every monitored quantity; at most a ``max_divergent`` share of
-    kept iterations may diverge; E-BFMI of every chain must reach ``min_bfmi``.
+    kept iterations may diverge; E-BFMI of every chain must reach ``min_bfmi``. The thresholds of R-hat and of
+    effective sizes are those of Vehtari et al. [2021]; docs/networks.md has what the default networks reach.
     """
 
     chains: int = 4
     warmup: int = 1000
-    kept: int = 250
+    kept: int = 1000
     target_acceptance: float = 0.8
     max_depth: int = 10
     dense_metric: bool = False
-    max_rhat: float = 1.05
-    min_ess: float = 100.0
+    max_rhat: float = 1.01
+    min_ess: float = 400.0
     max_divergent: float = 0.01
     min_bfmi: float = 0.2
     progress: bool = False
@@ -132,7 +133,7 @@ class NutsSampler:
                 "Larger takes smaller steps; 0.8 is usual."
             )
         if not self.max_rhat > 1.0:
-            raise InvalidInput(f"Expected max_rhat > 1, got max_rhat={self.max_rhat!r}. For example 1.05.")
+            raise InvalidInput(f"Expected max_rhat > 1, got max_rhat={self.max_rhat!r}. For example 1.01.")
 
     def check(self, posterior: Any) -> None:
         """Refuse before any budget is spent where the extra is missing."""
