@@ -2,6 +2,7 @@
 """The network's density against plain NumPy, its gradient against differences, its losses within bounds."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,7 +66,7 @@ def reference(target, theta):
         sigma = 0.3 + np.exp(theta[-1])
         # inverse-gamma(1, 1) of sigma^2, as a law of sigma, as a law of u
         value += stats.invgamma.logpdf(sigma**2, 1.0) + np.log(2 * sigma) + theta[-1]
-    for x, y in zip(X, target.response, strict=True):
+    for x, y in zip(target.features, target.response, strict=True):
         for i, (w, bias) in enumerate(layers):
             x = np.array([sum(x[k] * w[k, j] for k in range(len(x))) + bias[j] for j in range(w.shape[1])])
             if i < len(layers) - 1:
@@ -94,6 +95,39 @@ def test_the_density_is_that_of_a_plain_reference(kind, hidden, activation):
         found = np.array([float(density(theta)) for theta in thetas])
     expected = np.array([reference(target, theta) for theta in thetas])
     np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("num", [0, 1, 999, 1001, 2005])
+def test_blocks_of_records_add_up_and_their_padding_counts_for_nothing(num):
+    rng = np.random.default_rng(6)
+    features = rng.uniform(-1, 1, size=(num, 3))
+    for kind in RESPONSES:
+        response = rng.integers(0, 2, num).astype(float)
+        target = replace(posterior(kind, (2,), "relu"), features=features, response=response)
+        thetas = rng.normal(size=(2, target.dim))
+        with jax.enable_x64(True):
+            density = jax.jit(jax.value_and_grad(lambda theta, t=target: t.density(theta, t.data)))
+            found = [density(theta) for theta in thetas]
+            step = 1e-6 * np.eye(target.dim)[1]
+            slope = (density(thetas[0] + step)[0] - density(thetas[0] - step)[0]) / 2e-6
+        expected = [reference(target, theta) for theta in thetas]
+        assert float(found[1][0] - found[0][0]) == pytest.approx(expected[1] - expected[0], rel=1e-10)
+        assert float(found[0][1][1]) == pytest.approx(float(slope), rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", RESPONSES)
+def test_a_network_that_overflows_leaves_every_loss_within_its_certificate(kind):
+    """Outputs of +-inf and of no number: the loss of a record stays finite, so the density is never cut."""
+    target = posterior(kind, (2,), "relu")
+    bounds = target.loss.loss_bounds(target.beta)
+    with jax.enable_x64(True):
+        data = target.data
+        block = jax.tree.map(lambda leaf: leaf[0], data["blocks"])
+        for signs in itertools.product((1e200, -1e200), repeat=3):
+            theta = np.ones(target.dim)
+            theta[: target.model.shape.size] = np.resize(signs, target.model.shape.size)
+            total = float(target.density.block_loss(theta, block, data))
+            assert 30 * bounds.lower - 1e-9 <= total <= 30 * bounds.upper + 1e-9
 
 
 @pytest.mark.parametrize("kind", RESPONSES)

@@ -151,6 +151,91 @@ def test_a_model_that_mixes_its_records_cannot_leak_one_through_another():
     assert sup_log_ratio(private, rest, other, AXES["logistic"]) <= 0.5 * (1 + 1e-9)
 
 
+# -- numbers that are none
+
+
+def half_defined(x, y):
+    """Not a number for records of the other sign than a."""
+    a = numpyro.sample("a", dist.Normal(0.0, 3.0))
+    s = numpyro.sample("s", dist.HalfNormal(1.5))
+    with numpyro.plate("people", x.shape[0]):
+        numpyro.sample("y", dist.Bernoulli(logits=8 * jnp.sqrt(a * x) + 0 * s), obs=y)
+
+
+def test_a_loss_that_is_not_a_number_is_the_largest_one():
+    """beta = 2, w = 1/2: the loss is at most 1, so a = -1 (no number) and a = 1, y = 0 (sure and wrong)."""
+    private = PrivateModel(half_defined, epsilon=1.0)
+    one = {"x": np.ones(1), "y": np.ones(1, dtype=int)}
+    found = densities(private, one, np.array([[-1.0, 0.0], [1.0, 0.0]]))
+    p = special.expit(8.0)
+    assert found[1] - found[0] == pytest.approx(0.5 * (1.0 - (1 - p - 0.5 * (1 - p**2 - (1 - p) ** 2))))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_numbers_that_are_none_keep_the_guarantee(epsilon):
+    private = PrivateModel(half_defined, epsilon=epsilon)
+    axes = [np.linspace(-12, 12, 241), np.linspace(-2, 2, 5)]
+    rest = {"x": np.array([1.0, 1.0, -1.0]), "y": np.array([1, 0, 1])}
+    for x, y in ((-1.0, 1), (-1.0, 0), (1.0, 0), (0.0, 1), (1e300, 0)):
+        other = {"x": np.array([x, 1.0, -1.0]), "y": np.array([y, 0, 1])}
+        assert sup_log_ratio(private, rest, other, axes) <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("law", "floor"),
+    [
+        (lambda value: dist.Bernoulli(logits=value), None),
+        (lambda value: dist.Bernoulli(probs=value), None),
+        (lambda value: dist.Categorical(logits=jnp.stack([value, -value], axis=-1)), None),
+        (lambda value: dist.Poisson(value), None),
+        (lambda value: dist.Normal(value, 1.0), 0.3),
+        (lambda value: dist.Normal(0.0, value), 0.3),
+        (lambda value: dist.Laplace(value, value), 0.3),
+        (lambda value: dist.StudentT(4.0, value, value), 0.3),
+    ],
+)
+def test_every_loss_is_within_its_certificate_for_any_numbers(law, floor, bad):
+    def model(x, y):
+        a = numpyro.sample("a", dist.Normal(0.0, 1.0))
+        numpyro.sample("y", law(jnp.where(x > 0, bad, 0.5) + 0 * a), obs=y)
+
+    private = PrivateModel(model, epsilon=1.0, noise_floor=floor)
+    records = {"x": np.array([1.0, -1.0]), "y": np.array([1, 1]) if floor is None else np.array([0.0, 9.0])}
+    target = private.target(records)
+    bounds = target.program.loss.loss_bounds(target.calibration.beta)
+    with double_precision():
+        data = jax.tree.map(jnp.asarray, target.data)
+        losses = np.asarray(target.program.losses(np.zeros(1), data["records"], data))
+        slope = np.asarray(jax.grad(target.density)(jnp.zeros(1), data))
+    assert np.isfinite(losses).all()
+    assert (losses >= bounds.lower).all()
+    assert (losses <= bounds.upper).all()
+    assert np.isfinite(slope).all()
+
+
+def test_a_record_without_a_loss_neither_stops_the_fit_nor_sways_it():
+    """Its loss is constant, so log density and gradient are those of the others up to that constant."""
+
+    def model(x, y):
+        a = numpyro.sample("a", dist.Normal(0.0, 2.0))
+        with numpyro.plate("people", x.shape[0]):
+            numpyro.sample("y", dist.Bernoulli(logits=a * jnp.log(x)), obs=y)
+
+    x, y = RNG.uniform(0.5, 4.0, size=60), RNG.integers(0, 2, 60)
+    private = PrivateModel(model, epsilon=4.0, sampler=QUICK)
+    thetas = np.linspace(-2, 2, 5)[:, None]
+    slopes = []
+    for records in ({"x": np.append(x, -1.0), "y": np.append(y, 1)}, {"x": x, "y": y}):
+        target = private.target(records)
+        with double_precision():
+            data = jax.tree.map(jnp.asarray, target.data)
+            slopes.append([np.asarray(jax.grad(target.density)(theta, data)) for theta in thetas])
+    np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-12)
+    release = private.release({"x": np.append(x, -1.0), "y": np.append(y, 1)}, random_state=0)
+    assert np.isfinite(release.parameters.sites["a"]).all()
+
+
 # -- what is refused
 
 
@@ -271,6 +356,30 @@ def test_records_are_checked_without_being_quoted():
         assert "777" not in str(info.value)
 
 
+def test_without_budget_nothing_is_learned_from_errors_about_the_data(tmp_path):
+    ledger = onedraw.Ledger(tmp_path / "budget.db")
+    ledger.create("patients", epsilon=0.5)
+    private = PrivateModel(logistic, epsilon=1.0, ledger=ledger, dataset="patients")
+    for x in (np.array([1.0, 2.0]), np.array([1.0, np.nan])):
+        with pytest.raises(onedraw.BudgetExceeded):
+            private.release({"x": x, "y": np.zeros(2)})
+
+
+def test_an_empty_table_is_a_draw_from_the_prior_and_no_error():
+    """Under add/remove an error would tell an empty table from one with a single person."""
+    private = PrivateModel(logistic, epsilon=1.0, neighbours="add_remove")
+    empty = {"x": np.zeros(0), "y": np.zeros(0, dtype=int)}
+    thetas = np.array([[-6.0, 0.0], [-5.0, 1.0]])
+    target = private.target(empty)
+    with double_precision():
+        data = jax.tree.map(jnp.asarray, target.data)
+        slope = np.asarray(jax.grad(target.density)(jnp.asarray(thetas[1]), data))
+    found = densities(private, empty, thetas)
+    prior = stats.norm.logpdf(thetas[:, 0], -6, 2) + stats.halfnorm.logpdf(np.exp(thetas[:, 1]), scale=1.5)
+    assert found[1] - found[0] == pytest.approx(prior[1] - prior[0] + 1.0)
+    np.testing.assert_allclose(slope, [-0.25, 1.0 - np.e**2 / 1.5**2])
+
+
 def test_a_declared_bound_is_calibrated_for_and_recorded():
     """A gamma(2, rate >= 0.5) density: M = rate e^-1 at rate 2 as the model's prior is cut there."""
 
@@ -299,7 +408,9 @@ def test_a_declared_bound_is_calibrated_for_and_recorded():
         program = private.program(records)
         found = float(
             program.loss_of(
-                {"rate": jnp.asarray(1.3)}, {"x": jnp.zeros(()), "y": jnp.asarray(0.5)}, {"beta": 1.5}
+                {"rate": jnp.asarray(1.3)},
+                {"x": jnp.zeros(()), "y": jnp.asarray(0.5)},
+                {"beta": 1.5, "bounds": (-np.inf, np.inf)},
             )
         )
     grid = np.linspace(1e-9, 60, 600_001)

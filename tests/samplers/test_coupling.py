@@ -104,6 +104,18 @@ def test_states_have_the_exact_law_of_the_kernel():
     assert stats.kstest(early[:, 0], stats.norm(START, SPREAD).cdf).pvalue > 1e-3
 
 
+def test_chains_from_one_starting_point_part():
+    @dataclass(frozen=True)
+    class Together(Target):
+        def initial(self, num, rng):
+            return np.full((num, 1), START)
+
+    states = KERNEL.draws(Together(), 20, 30, np.random.default_rng(2))
+    assert len(np.unique(states)) == 20
+    pairs = replace(KERNEL, pairs=20)
+    assert len(np.unique(pairs.meeting_times(Together(), np.random.default_rng(2)))) > 5
+
+
 def test_the_formula_counts_the_lags_beyond_t():
     kernel = replace(KERNEL, lag=10)
     bound, error = kernel.total_variation(np.array([10, 25, 60]), np.array([0, 5, 20, 50]))

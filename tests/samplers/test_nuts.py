@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
+import io
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+import rich.console
+import rich.progress
 from scipy import stats
 
 from onedraw import ConvergenceError, InvalidInput, NonFiniteDensity
 from onedraw.model import NetworkModel
 from onedraw.nn.networks import NetworkPosterior
 from onedraw.samplers import RejectionSampler
-from onedraw.samplers.nuts import NutsSampler, above
+from onedraw.samplers.nuts import NutsSampler, _bar, above
 
 jax = pytest.importorskip("jax")
 pytest.importorskip("blackjax")
@@ -122,7 +125,7 @@ class Flat:
         return Funnelless()({"x": position[:2], "u": position[2]}, data)
 
 
-SAMPLER = NutsSampler(chains=2, warmup=200, kept=400, min_ess=50)
+SAMPLER = NutsSampler(chains=2, warmup=200, kept=400, min_ess=50, max_rhat=1.05)
 
 
 @pytest.mark.statistical
@@ -190,8 +193,54 @@ def test_a_density_that_is_not_finite_at_the_start_is_an_error():
         SAMPLER.sample(Target(Flat(), data=np.nan), 1, np.random.default_rng(0))
 
 
-def test_the_progress_bar_counts_to_the_end(capsys):
+def test_the_progress_bar_counts_to_the_end(monkeypatch):
+    seen = {}
+
+    class Bar:
+        def __init__(self, **options):
+            seen["done"] = 0
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def add_task(self, name, total):
+            seen["total"] = total
+
+        def advance(self, task, count):
+            seen["done"] += count
+
+    monkeypatch.setattr("rich.progress.Progress", Bar)
     replace(SAMPLER, progress=True).sample(Target(Flat()), 1, np.random.default_rng(0))
+    assert seen == {"done": 1200, "total": 1200}  # two chains of 600
+    seen.clear()
+    SAMPLER.sample(Target(Flat()), 1, np.random.default_rng(0))
+    assert not seen
+
+
+def test_the_progress_bar_is_seen_on_a_terminal(monkeypatch):
+    screen = io.StringIO()
+    terminal = rich.console.Console(file=screen, force_terminal=True)
+    monkeypatch.setattr(rich.progress, "get_console", lambda: terminal)
+    with _bar(True, 10) as advance:
+        advance(10)
+    assert "sampling" in screen.getvalue()
+    assert "100%" in screen.getvalue()
+
+
+def test_chains_and_iterations_share_no_random_numbers():
+    """Chains from one starting point part at once and stay apart, and no state comes twice."""
+    initial = {"u": np.zeros(3), "x": np.zeros((3, 2))}
+    sampler = replace(SAMPLER, chains=3, warmup=100, kept=100)
+    x = sampler.run(Funnelless(), np.array(2.0), initial, np.random.default_rng(4)).positions["x"]
+    values = x[:, :, 0].ravel()
+    assert len(np.unique(values)) > 0.9 * len(values)  # a rejected move repeats a state, within its chain
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert not np.isin(x[i, :, 0], x[j, :, 0]).any()
+        # Chains with common momenta come together; independent ones stay apart: |r| < 0.4 at 1e-4.
+        assert abs(np.corrcoef(x[i, :, 0], x[j, :, 0])[0, 1]) < 0.4
 
 
 @pytest.mark.parametrize(
@@ -207,6 +256,12 @@ def test_the_progress_bar_counts_to_the_end(capsys):
 def test_settings_are_checked(options, message):
     with pytest.raises(InvalidInput, match=message):
         NutsSampler(**options)
+
+
+def test_the_default_thresholds_are_the_recommended_ones():
+    """Vehtari et al. 2021: R-hat below 1.01, effective sizes of 100 a chain."""
+    sampler = NutsSampler()
+    assert (sampler.max_rhat, sampler.min_ess / sampler.chains) == (1.01, 100.0)
 
 
 def test_evidence_is_made_of_settings_alone():

@@ -19,7 +19,6 @@ from onedraw.cli.show import read_release
 from onedraw.cli.table import read_table
 from onedraw.errors import InvalidInput
 from onedraw.estimators import from_release
-from onedraw.release import Release
 from onedraw.types import Array
 
 
@@ -35,9 +34,10 @@ def predict_command(
 ) -> None:
     """Predict the rows of DATA (.csv, .tsv or .parquet) with a RELEASE file; columns are matched by name."""
     found = read_release(release)
+    estimator = from_release(found)  # first: not every release predicts
     plan = Plan.from_features(found.model.features, Specification.read(columns))
     table = read_table(data)
-    predictions = predict(found, encode(plan, table))
+    predictions = predict(estimator, encode(plan, table))
     if out is not None:
         with output_file(out, force=force, inputs=(release, data, columns)) as write:
             write(_as_csv(predictions))
@@ -49,17 +49,17 @@ def predict_command(
         click.echo(_as_csv(predictions), nl=False)
 
 
-def predict(release: Release, features: Array) -> dict[str, list[Any]]:
+def predict(estimator: Any, features: Array) -> dict[str, list[Any]]:
     """Columns of predictions by name: the class and the probability of each, or the mean."""
     if not len(features):
         raise InvalidInput("The table has no rows below its names. There is nothing to predict.")
-    estimator = from_release(release)
     with warnings.catch_warnings():
         # The columns were matched by name already.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         columns: dict[str, list[Any]] = {"prediction": estimator.predict(features).tolist()}
-        if release.model.classes is not None:
-            for label, shares in zip(release.model.classes, estimator.predict_proba(features).T, strict=True):
+        classes = estimator.release_.model.classes
+        if classes is not None:
+            for label, shares in zip(classes, estimator.predict_proba(features).T, strict=True):
                 columns[f"probability of {label}"] = shares.tolist()
     return columns
 

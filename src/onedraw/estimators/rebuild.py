@@ -54,7 +54,9 @@ def from_release(release: Release) -> Any:
     if kind not in ESTIMATORS:
         raise InvalidInput(
             f"A release of kind {kind!r} holds the parameters of a model that only its author has, so there "
-            "is no estimator to rebuild. Its numbers are in release.parameters."
+            "is no estimator to rebuild and nothing to predict with. Its numbers are in release.parameters "
+            "('onedraw show' prints them); predict with the model itself, for example by "
+            "numpyro.infer.Predictive(model, posterior_samples=release.parameters.sites)."
         )
     return fitted(ESTIMATORS[kind](**_options(release)), release)
 

@@ -112,11 +112,44 @@ def check_labels(labels: tuple[Any, ...]) -> None:
             )
 
 
-def pairs_from_json(values: Any) -> tuple[Bounds, ...] | None:
-    """Pairs of bounds as ``to_dict`` wrote them."""
-    return None if values is None else tuple((low, high) for low, high in values)
+class RecordFacts(Protocol):
+    """What a model of features and a response says of both."""
+
+    @property
+    def features(self) -> tuple[str, ...]: ...
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None: ...
+
+    @property
+    def feature_bounds(self) -> tuple[Bounds, ...] | None: ...
+
+    @property
+    def target_bounds(self) -> Bounds | None: ...
+
+    @property
+    def scale_floor(self) -> float | None: ...
 
 
-def pair_from_json(values: Any) -> Bounds | None:
-    """One pair of bounds as ``to_dict`` wrote it."""
-    return None if values is None else (values[0], values[1])
+def facts_to_json(model: RecordFacts) -> dict[str, Any]:
+    """The facts as plain values."""
+    bounds = model.feature_bounds
+    return {
+        "features": list(model.features),
+        "classes": None if model.classes is None else list(model.classes),
+        "feature_bounds": None if bounds is None else [list(pair) for pair in bounds],
+        "target_bounds": None if model.target_bounds is None else list(model.target_bounds),
+        "scale_floor": model.scale_floor,
+    }
+
+
+def facts_from_json(values: dict[str, Any]) -> dict[str, Any]:
+    """The inverse of ``facts_to_json``, as arguments of a model."""
+    bounds, target = values["feature_bounds"], values["target_bounds"]
+    return {
+        "features": tuple(values["features"]),
+        "classes": None if values["classes"] is None else tuple(values["classes"]),
+        "feature_bounds": None if bounds is None else tuple((low, high) for low, high in bounds),
+        "target_bounds": None if target is None else (target[0], target[1]),
+        "scale_floor": values["scale_floor"],
+    }

@@ -33,9 +33,9 @@ from onedraw.model.base import (
     Bounds,
     check_feature_bounds,
     check_labels,
+    facts_from_json,
+    facts_to_json,
     feature_map,
-    pair_from_json,
-    pairs_from_json,
     response_to_working,
     to_working,
     unit_map,
@@ -202,26 +202,18 @@ class NetworkModel:
         """Plain values, for JSON."""
         return {
             "kind": self.kind,
-            "features": list(self.features),
             "hidden_layer_sizes": list(self.hidden_layer_sizes),
             "activation": self.activation,
-            "classes": None if self.classes is None else list(self.classes),
-            "feature_bounds": None if self.feature_bounds is None else [list(b) for b in self.feature_bounds],
-            "target_bounds": None if self.target_bounds is None else list(self.target_bounds),
-            "scale_floor": self.scale_floor,
+            **facts_to_json(self),
         }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> NetworkModel:
         """The inverse of ``to_dict``."""
         return cls(
-            features=tuple(values["features"]),
             hidden_layer_sizes=tuple(values["hidden_layer_sizes"]),
             activation=values["activation"],
-            classes=None if values["classes"] is None else tuple(values["classes"]),
-            feature_bounds=pairs_from_json(values["feature_bounds"]),
-            target_bounds=pair_from_json(values["target_bounds"]),
-            scale_floor=values["scale_floor"],
+            **facts_from_json(values),
         )
 
 

@@ -28,9 +28,9 @@ from onedraw.model.base import (
     Bounds,
     check_feature_bounds,
     check_labels,
+    facts_from_json,
+    facts_to_json,
     feature_map,
-    pair_from_json,
-    pairs_from_json,
     response_to_working,
     to_working,
     unit_map,
@@ -156,25 +156,9 @@ class RegressionModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {
-            "kind": self.kind,
-            "features": list(self.features),
-            "fit_intercept": self.fit_intercept,
-            "classes": None if self.classes is None else list(self.classes),
-            "feature_bounds": None if self.feature_bounds is None else [list(b) for b in self.feature_bounds],
-            "target_bounds": None if self.target_bounds is None else list(self.target_bounds),
-            "scale_floor": self.scale_floor,
-        }
+        return {"kind": self.kind, "fit_intercept": self.fit_intercept, **facts_to_json(self)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RegressionModel:
         """The inverse of ``to_dict``."""
-        return cls(
-            kind=values["kind"],
-            features=tuple(values["features"]),
-            fit_intercept=values["fit_intercept"],
-            classes=None if values["classes"] is None else tuple(values["classes"]),
-            feature_bounds=pairs_from_json(values["feature_bounds"]),
-            target_bounds=pair_from_json(values["target_bounds"]),
-            scale_floor=values["scale_floor"],
-        )
+        return cls(kind=values["kind"], fit_intercept=values["fit_intercept"], **facts_from_json(values))

@@ -113,7 +113,7 @@ class NetworkLoss:
         jax = importlib.import_module("jax")
         jnp = jax.numpy
         network = NetworkDensity(shape=self.shape, activation=self.activation, family=self.family)
-        output = network.outputs(theta, features)
+        output = network.outputs(theta, features[:, None])[:, 0]
         if self.family == "bernoulli":
             if self.beta is not None:
                 return likelihood.bernoulli_loss(response, output[0], self.beta)

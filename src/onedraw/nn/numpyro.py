@@ -101,7 +101,7 @@ class PrivateModel:
 
     def program(self, records: Mapping[str, Any]) -> Program:
         """The model taken apart; of the records only names, shapes and types are read."""
-        arrays = _checked(records)
+        arrays = _columns(records)
         key = tuple((name, value.shape[1:], value.dtype.str) for name, value in arrays.items())
         if key not in self._programs:
             self._programs[key] = Program(
@@ -152,8 +152,12 @@ class PrivateModel:
                 arrays with one row per record.
             random_state: None draws from the operating system's secure source; a seed is for tests.
         """
-        target = self.target(records)
         guarantee = self.guarantee(records)
+        if self.ledger is not None and self.dataset is not None:
+            # Before any value is read: who has no budget left learns nothing from errors about the data.
+            self.ledger.check_affordable(self.dataset, guarantee)
+        target = self.target(records)
+        self.sampler.check(target)
         rng, seeded = generator(random_state)
         receipt = None
         if self.ledger is not None and self.dataset is not None:
@@ -234,8 +238,10 @@ class ProgramPosterior:
     def data(self) -> dict[str, Any]:
         """Arrays for ``density``."""
         calibration = self.calibration
+        bounds = self.program.loss.loss_bounds(calibration.beta)
         return {
             "records": dict(self.records),
+            "bounds": np.array([bounds.lower, bounds.upper]),
             "beta": np.asarray(calibration.beta),
             "weight": np.asarray(calibration.weight),
             "table": self.program.table(calibration.beta),
@@ -269,7 +275,16 @@ class ProgramPosterior:
 
 
 def _checked(records: Mapping[str, Any]) -> dict[str, AnyArray]:
-    """Columns as arrays of numbers, finite, of one length. Errors quote names only."""
+    """Columns as arrays of finite numbers. Errors quote names only."""
+    arrays = _columns(records)
+    for name, value in arrays.items():
+        if not np.isfinite(value).all():
+            raise InvalidInput(f"Expected finite numbers in column {name!r}. Remove or impute the others.")
+    return arrays
+
+
+def _columns(records: Mapping[str, Any]) -> dict[str, AnyArray]:
+    """Columns as arrays of numbers of one length; no value decides anything here."""
     if not records:
         raise InvalidInput("Expected records by name, for example {'x': X, 'y': y}, got none.")
     arrays = {name: np.asarray(value) for name, value in records.items()}
@@ -279,8 +294,6 @@ def _checked(records: Mapping[str, Any]) -> dict[str, AnyArray]:
                 f"Expected column {name!r} to be an array of numbers with one row per record. Encode text "
                 "as numbers first; pass constants as public=..."
             )
-        if not np.isfinite(value).all():
-            raise InvalidInput(f"Expected finite numbers in column {name!r}. Remove or impute the others.")
     if len({len(value) for value in arrays.values()}) > 1:
         raise InvalidInput(f"Expected columns {sorted(arrays)} of one length, one row per record.")
     wide = {"f": np.float64, "i": np.int64, "u": np.int64, "b": np.bool_}

@@ -6,8 +6,19 @@ Why the guarantee holds for a program that somebody else wrote: it is never show
 * *The likelihood* of a record is computed by running the model on that record alone, so it cannot depend on
   another, whatever the program does (a batch mean, for instance, is then the mean of one).
 * *The prior* is computed by running the model on a made-up record, so it cannot depend on the data.
-* *The loss* of a record is a function in ``onedraw.nn.likelihood``, which is within its certificate for any
-  numbers that the program hands over.
+* *The loss* of a record is a function in ``onedraw.nn.likelihood``, held within its certificate for anything
+  that the program hands over; where the result is not a number it counts as the largest loss there is.
+
+*Proof of the last.* The certificate is an interval [lower, upper] of the loss at beta, and its two widths S
+and R are at most upper - lower [``onedraw.losses.beta_divergence``]. Whatever function of (record, theta) the
+program defines, the loss used is a function of the same two with values in that interval, defined
+everywhere. So it moves by at most S between records and by at most R between parameters, which is all that
+calibration uses. []
+
+A loss that is not a number must not stop the fit either, because that error would say something about a
+record. So no error is raised, and slopes of a record that are not finite count as 0 in the gradient. Chains
+only propose by it: leapfrogs along any function of the position are reversible and keep volume, so the
+posterior stays invariant.
 
 What would make such a reading differ from what the author meant is refused, with the reason: latent sites per
 record, several observed sites, ``factor`` and ``param`` statements, discrete or improper latent sites,
@@ -16,6 +27,7 @@ subsampling, masks and scales, and priors that read the records.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -87,6 +99,7 @@ def numpyro_modules() -> SimpleNamespace:
             "handlers": importlib.import_module("numpyro.handlers"),
             "distributions": importlib.import_module("numpyro.distributions"),
             "util": importlib.import_module("numpyro.infer.util"),
+            "validation_enabled": importlib.import_module("numpyro").validation_enabled,
         }
     except ImportError as error:
         raise MissingExtra("A NumPyro model", "jax") from error
@@ -107,7 +120,7 @@ class Program:
     ) -> None:
         self._parts = numpyro_modules()
         self._jax = importlib.import_module("jax")
-        self._model, self._public = model, dict(public)
+        self._model, self._public = self._unchecked(model), dict(public)
         self._floor, self._declared = noise_floor, declared
         with double_precision():
             self._dummies = [_dummy(like, 1, variant) for variant in (0, 1)]
@@ -128,6 +141,15 @@ class Program:
             self._refuse_data_in_prior(template)
 
     # -- running the model
+
+    def _unchecked(self, model: Callable[..., Any]) -> Callable[..., Any]:
+        """The model without NumPyro's checks of arguments, whose errors would depend on a private draw."""
+
+        def run(**arguments: Any) -> Any:
+            with self._parts.validation_enabled(False):
+                return model(**arguments)
+
+        return run
 
     def _trace(self, records: Mapping[str, Any], seed: int, values: Mapping[str, Any] | None = None) -> Any:
         handlers = self._parts.handlers
@@ -168,7 +190,12 @@ class Program:
         return {name: found[name] for name, _ in self.sites}
 
     def loss_of(self, values: Mapping[str, Any], record: Mapping[str, Any], data: Any) -> Any:
-        """The loss of one record (without leading axis) at constrained latent sites."""
+        """The loss of one record (without leading axis) at constrained latent sites, within its bounds."""
+        jnp, (lower, upper) = self._jax.numpy, data["bounds"]
+        loss = self._loss_of(values, record, data)
+        return jnp.clip(jnp.where(jnp.isnan(loss), upper, loss), lower, upper)
+
+    def _loss_of(self, values: Mapping[str, Any], record: Mapping[str, Any], data: Any) -> Any:
         alone = {name: value[None] for name, value in record.items()}
         site = self._trace(alone, 0, values)[self.observed]
         jnp = self._jax.numpy
@@ -204,8 +231,33 @@ class Program:
         return self._jax.vmap(lambda record: self.loss_of(values, record, data))(dict(records))
 
     def __call__(self, theta: Any, data: Any) -> Any:
-        total = self.losses(theta, data["records"], data).sum()
-        return self.log_prior(self._unravel(theta)) - data["weight"] * total
+        return self.log_prior(self._unravel(theta)) - data["weight"] * self._total_loss(theta, data)
+
+    @functools.cached_property
+    def _total_loss(self) -> Any:
+        """The sum of all losses; slopes that are not finite count as 0, record by record."""
+        jax, jnp = self._jax, self._jax.numpy
+
+        def total(theta: Any, data: Any) -> Any:
+            return self.losses(theta, data["records"], data).sum()
+
+        def careful(theta: Any, data: Any) -> Any:
+            def of_record(record: Any) -> Any:
+                return jax.grad(lambda at: self.loss_of(self.constrain(at), record, data))(theta)
+
+            slopes = jax.vmap(of_record)(data["records"])
+            return jnp.where(jnp.isfinite(slopes), slopes, 0.0).sum(axis=0)
+
+        def forward(theta: Any, data: Any) -> tuple[Any, Any]:
+            value, gradient = jax.value_and_grad(total)(theta, data)
+            # Rarely needed, and n times as much to keep: the gradient of every record by itself.
+            return value, jax.lax.cond(
+                jnp.isfinite(gradient).all(), lambda: gradient, lambda: careful(theta, data)
+            )
+
+        summed = jax.custom_vjp(total)
+        summed.defvjp(forward, lambda gradient, slope: (slope * gradient, None))
+        return summed
 
     def table(self, beta: float) -> dict[str, Any]:
         """What the loss of counts needs beside beta."""

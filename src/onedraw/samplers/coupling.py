@@ -43,7 +43,7 @@ import numpy as np
 from onedraw._validate import positive, whole
 from onedraw.errors import ConvergenceError, InvalidInput
 from onedraw.samplers.base import Draws, Evidence
-from onedraw.samplers.nuts import ChainTarget, LogDensity, double_precision
+from onedraw.samplers.nuts import ChainTarget, LogDensity, double_precision, require_jax
 from onedraw.types import AnyArray, Array
 
 ERRORS = 3.0
@@ -131,7 +131,8 @@ class CoupledSampler:
             )
 
     def check(self, posterior: Any) -> None:
-        """Nothing public rules an attempt out."""
+        """Refuse before any budget is spent where the extra is missing."""
+        require_jax()
 
     def sample(self, posterior: ChainTarget, num_draws: int, rng: np.random.Generator) -> Draws:
         """Independent draws, each a chain of its own."""

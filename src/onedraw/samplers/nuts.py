@@ -105,17 +105,18 @@ class NutsSampler:
     ``kept`` states of each chain are kept after ``warmup``; ``max_depth`` bounds a trajectory at 2^max_depth
     steps. R-hat must not exceed ``max_rhat`` and effective sample sizes (of all chains together) must reach
     ``min_ess`` for the log density and every monitored quantity; at most a ``max_divergent`` share of
-    kept iterations may diverge; E-BFMI of every chain must reach ``min_bfmi``.
+    kept iterations may diverge; E-BFMI of every chain must reach ``min_bfmi``. The thresholds of R-hat and of
+    effective sizes are those of Vehtari et al. [2021]; docs/networks.md has what the default networks reach.
     """
 
     chains: int = 4
     warmup: int = 1000
-    kept: int = 250
+    kept: int = 1000
     target_acceptance: float = 0.8
     max_depth: int = 10
     dense_metric: bool = False
-    max_rhat: float = 1.05
-    min_ess: float = 100.0
+    max_rhat: float = 1.01
+    min_ess: float = 400.0
     max_divergent: float = 0.01
     min_bfmi: float = 0.2
     progress: bool = False
@@ -132,11 +133,11 @@ class NutsSampler:
                 "Larger takes smaller steps; 0.8 is usual."
             )
         if not self.max_rhat > 1.0:
-            raise InvalidInput(f"Expected max_rhat > 1, got max_rhat={self.max_rhat!r}. For example 1.05.")
+            raise InvalidInput(f"Expected max_rhat > 1, got max_rhat={self.max_rhat!r}. For example 1.01.")
 
     def check(self, posterior: Any) -> None:
         """Refuse before any budget is spent where the extra is missing."""
-        _modules()
+        require_jax()
 
     def sample(self, posterior: ChainTarget, num_draws: int, rng: np.random.Generator) -> Draws:
         """``num_draws`` states, from different chains as far as there are enough of them."""
@@ -151,25 +152,28 @@ class NutsSampler:
 
     def run(self, density: LogDensity, data: Any, initial: Any, rng: np.random.Generator) -> Chains:
         """Chains of any density from a tree of starting points, leading axis ``chains``; not diagnosed."""
-        jax = _modules().jax
+        jax = require_jax().jax
         stages = _schedule(self.warmup, self.kept)
+        numbers = np.arange(len(stages), dtype=np.int32)
         with double_precision(), _bar(self.progress, self.chains * len(stages)) as advance_bar:
-            start, advance = _compiled(density, self.dense_metric, self.target_acceptance, self.max_depth)
+            engine = _compiled(density, self.dense_metric, self.target_acceptance, self.max_depth)
             data = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf), data)
             records = []
             for chain in range(self.chains):
                 words = rng.integers(0, 2**32, size=2, dtype=np.uint32)
-                keys = jax.random.split(jax.random.wrap_key_data(jax.numpy.asarray(words)), len(stages))
-                carry = start(jax.tree.map(lambda leaf, i=chain: jax.numpy.asarray(leaf[i]), initial), data)
-                if not np.isfinite(float(carry[0].logdensity)):
-                    raise NonFiniteDensity(
-                        "The log density is not finite at a draw from the prior, so no chain can start and "
-                        "nothing is released. Rescale the features with public feature_bounds."
-                    )
+                carry = engine.begin(jax.tree.map(lambda leaf, i=chain: np.asarray(leaf[i]), initial))
                 blocks = []
                 for first in range(0, len(stages), BLOCK):
                     block = slice(first, first + BLOCK)
-                    carry, record = advance(carry, keys[block], stages[block], data)
+                    carry, start, record = engine.advance(
+                        carry, first == 0, words, numbers[block], stages[block], data
+                    )
+                    if first == 0 and not np.isfinite(float(start)):
+                        raise NonFiniteDensity(
+                            "The log density is not finite at a draw from the prior, so no chain can start "
+                            "and nothing was released; a budget that was charged stays charged. Give the "
+                            "latent values a prior with a finite density wherever it draws."
+                        )
                     blocks.append(jax.tree.map(np.asarray, record))
                     advance_bar(BLOCK)
                 records.append(jax.tree.map(lambda *parts: np.concatenate(parts), *blocks))
@@ -244,13 +248,13 @@ def _not_converged(sampler: NutsSampler) -> str:
         "The chains have not converged by their diagnostics, so nothing was released; a budget that was "
         f"charged stays charged. Raise warmup (now {sampler.warmup}) and kept (now {sampler.kept}), raise "
         f"target_acceptance (now {sampler.target_acceptance:g}) towards 0.99, bring the features to order "
-        "one with public feature_bounds, or use a smaller model; choose by public facts or on public data."
+        "one by public bounds, or use a smaller model; choose by public facts or on public data."
     )
 
 
 @functools.cache
-def _modules() -> SimpleNamespace:
-    """JAX and BlackJAX, imported on first use."""
+def require_jax() -> SimpleNamespace:
+    """JAX and BlackJAX, imported on first use; an error that names the extra where they are missing."""
     found = {}
     for name in ("jax", "blackjax"):
         try:
@@ -265,7 +269,7 @@ def _modules() -> SimpleNamespace:
 @contextmanager
 def double_precision() -> Iterator[None]:
     """JAX in 64 bits for the calling thread, until the context ends."""
-    with _modules().jax.enable_x64(True):
+    with require_jax().jax.enable_x64(True):
         yield
 
 
@@ -279,10 +283,15 @@ def _schedule(warmup: int, kept: int) -> AnyArray:
 
 
 @functools.lru_cache(maxsize=32)
-def _compiled(density: LogDensity, dense: bool, target: float, max_depth: int) -> tuple[Any, Any]:
-    """(start, advance) of one chain; the carry is (state, step-size adaptation, metric adaptation)."""
-    jax, blackjax = _modules().jax, _modules().blackjax
-    jnp, lax = jax.numpy, jax.lax
+def _compiled(density: LogDensity, dense: bool, target: float, max_depth: int) -> SimpleNamespace:
+    """``begin`` and ``advance`` of one chain; the carry is (position, step-size and metric adaptation).
+
+    One program does everything, because compiling takes longer than sampling a small data set: a block
+    computes the density of its first position anew (one gradient among thousands), the first block of a chain
+    resets the adaptation, and keys are derived inside.
+    """
+    jax, blackjax = require_jax().jax, require_jax().blackjax
+    jnp, lax, random = jax.numpy, jax.lax, jax.random
     kernel = blackjax.mcmc.nuts.build_kernel()
     step_init, step_update, step_final = importlib.import_module(
         "blackjax.adaptation.step_size"
@@ -291,10 +300,17 @@ def _compiled(density: LogDensity, dense: bool, target: float, max_depth: int) -
         "blackjax.adaptation.mass_matrix"
     ).mass_matrix_adaptation(not dense)
 
-    def start(position: Any, data: Any) -> Any:
-        state = blackjax.mcmc.hmc.init(position, lambda at: density(at, data))
+    def unadapted(position: Any) -> Any:
         size = jax.flatten_util.ravel_pytree(position)[0].size
-        return state, step_init(1.0), metric_init(size)
+        # Weakly typed numbers would make the second block another program than the first.
+        return jax.tree.map(
+            lambda leaf: lax.convert_element_type(leaf, jnp.asarray(leaf).dtype),
+            (step_init(1.0), metric_init(size)),
+        )
+
+    def begin(position: Any) -> Any:
+        shapes = jax.eval_shape(unadapted, position)
+        return position, jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
 
     def adapt(stage: Any, position: Any, acceptance: Any, step: Any, metric: Any) -> Any:
         step = step_update(step, acceptance)
@@ -305,34 +321,44 @@ def _compiled(density: LogDensity, dense: bool, target: float, max_depth: int) -
             lambda: (step, metric),
         )
 
-    def move(carry: Any, key: Any, stage: Any, data: Any) -> Any:
-        state, step, metric = carry
-        size = jnp.where(stage == KEEP, step_final(step), jnp.exp(step.log_step_size))
-        state, info = kernel(
-            key, state, lambda at: density(at, data), size, metric.inverse_mass_matrix, max_depth
-        )
-        step, metric = lax.cond(
-            stage == KEEP,
-            lambda: (step, metric),
-            lambda: adapt(stage, state.position, info.acceptance_rate, step, metric),
-        )
-        return (state, step, metric), (info.energy, info.is_divergent, info.num_integration_steps)
+    def advance(carry: Any, fresh: Any, words: Any, numbers: Any, stages: Any, data: Any) -> Any:
+        position, adapted = carry
+        key = random.wrap_key_data(words)
+        state = blackjax.mcmc.hmc.init(position, lambda at: density(at, data))
+        adapted = lax.cond(fresh, lambda: unadapted(position), lambda: adapted)
 
-    def advance(carry: Any, keys: Any, stages: Any, data: Any) -> Any:
-        def one(carry: Any, inputs: Any) -> Any:
-            key, stage = inputs
-            carry, (energy, divergent, steps) = lax.cond(
-                stage == IDLE,
-                lambda carry: (carry, (jnp.zeros(()), jnp.zeros((), bool), jnp.zeros((), steps_dtype))),
-                lambda carry: move(carry, key, stage, data),
-                carry,
+        def move(carry: Any, number: Any, stage: Any) -> Any:
+            state, (step, metric) = carry
+            size = jnp.where(stage == KEEP, step_final(step), jnp.exp(step.log_step_size))
+            state, info = kernel(
+                random.fold_in(key, number),
+                state,
+                lambda at: density(at, data),
+                size,
+                metric.inverse_mass_matrix,
+                max_depth,
             )
-            return carry, (carry[0].position, carry[0].logdensity, energy, divergent, steps)
+            adapted = lax.cond(
+                stage == KEEP,
+                lambda: (step, metric),
+                lambda: adapt(stage, state.position, info.acceptance_rate, step, metric),
+            )
+            steps = info.num_integration_steps.astype(np.int32)
+            return (state, adapted), (info.energy, info.is_divergent, steps)
 
-        steps_dtype = jax.eval_shape(lambda c: move(c, keys[0], stages[0], data), carry)[1][2].dtype
-        return lax.scan(one, carry, (keys, stages))
+        def rest(carry: Any) -> Any:
+            return carry, (jnp.zeros(()), jnp.zeros((), bool), jnp.zeros((), np.int32))
 
-    return jax.jit(start), jax.jit(advance)
+        def one(carry: Any, inputs: Any) -> Any:
+            number, stage = inputs
+            carry, told = lax.cond(stage == IDLE, rest, lambda carry: move(carry, number, stage), carry)
+            return carry, (carry[0].position, carry[0].logdensity, *told)
+
+        start = state.logdensity
+        (state, adapted), record = lax.scan(one, (state, adapted), (numbers, stages))
+        return (state.position, adapted), start, record
+
+    return SimpleNamespace(begin=begin, advance=jax.jit(advance))
 
 
 @contextmanager
