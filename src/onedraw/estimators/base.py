@@ -8,8 +8,6 @@ pickling or printing it leaks nothing more.
 
 from __future__ import annotations
 
-import contextlib
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -20,6 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from onedraw._random import generator
 from onedraw._validate import one_of, positive
 from onedraw.errors import CalibrationError, InvalidInput, LedgerError
+from onedraw.estimators.bounds import each_bounds
+from onedraw.estimators.discreet import silent, unquoted
 from onedraw.estimators.offered import DEFAULT, OFFERS, build, checked_settings, offered, refuse_unused
 from onedraw.ledger import Ledger
 from onedraw.losses import BetaDivergence
@@ -236,7 +236,7 @@ class PrivateRegression(BaseEstimator):
         features, target = self._read_records(X, y)
         with silent():
             facts, response, assumptions = self._read_response(target)
-        model = self._model(facts, self._feature_bounds(features.shape[1]))
+        model = self._model(facts, self._feature_bounds())
         mechanism = self._mechanism(model, num_records=len(response))
         with silent():
             # Held before they are checked: in working units a finite number may overflow.
@@ -363,21 +363,9 @@ class PrivateRegression(BaseEstimator):
             names = [f"x{i}" for i in range(self.n_features_in_)]
         return tuple(str(name) for name in names)
 
-    def _feature_bounds(self, width: int) -> tuple[Bounds, ...] | None:
-        if self.feature_bounds is None:
-            return None
-        pairs = self.feature_bounds
-        if isinstance(pairs, dict):
-            missing = [name for name in self._feature_names() if name not in pairs]
-            unknown = [str(name) for name in pairs if name not in self._feature_names()]
-            if missing or unknown:
-                raise InvalidInput(
-                    "Expected feature_bounds for exactly the features of X; "
-                    f"missing: {missing}, unknown: {unknown}."
-                )
-            pairs = [pairs[name] for name in self._feature_names()]
-        return tuple(
-            check_bounds(pair, f"feature_bounds[{i}]") for i, pair in enumerate(_pairs(pairs, width))
+    def _feature_bounds(self) -> tuple[Bounds, ...] | None:
+        return (
+            None if self.feature_bounds is None else each_bounds(self.feature_bounds, self._feature_names())
         )
 
     def _standing_assumptions(self) -> tuple[str, ...]:
@@ -406,79 +394,3 @@ class PrivateRegression(BaseEstimator):
         features = self._read_new(X)
         estimate = self.release_.estimate
         return np.asarray(features @ estimate.coef[0].T + estimate.intercept[0])
-
-
-@contextlib.contextmanager
-def silent() -> Iterator[None]:
-    """No warnings while private data are read: an overflow or a rare class would tell about a record."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextlib.contextmanager
-def unquoted(name: str) -> Iterator[None]:
-    """Keep records out of error messages: some that NumPy and scikit-learn raise would quote them."""
-    try:
-        yield
-    except ValueError as error:
-        message = str(error)
-        if "inconsistent numbers of samples" in message:
-            raise InvalidInput(
-                "Found input variables with inconsistent numbers of samples: X and y must have one row each "
-                "per record."
-            ) from None
-        if "could not convert" in message:
-            raise InvalidInput(
-                f"Expected {name} to hold numbers, but some value is not one. "
-                "Encode categories as numbers first."
-            ) from None
-        if message.startswith("Input ") and (" contains " in message):
-            # The first line says where; scikit-learn's advice would lead to estimators that are not private.
-            raise InvalidInput(
-                f"{message.splitlines()[0].rstrip('.')}. Every number must be finite: remove such rows, or "
-                "put values in their place by a rule that does not look at the data."
-            ) from None
-        for quoting in (
-            "Complex data not supported",
-            "Expected 2D array, got scalar",
-            "Expected 2D array, got 1D",
-        ):
-            if message.startswith(quoting):
-                # The first line says what is wrong and the last what to do; the array stands between them.
-                first, *_, last = [line for line in message.splitlines() if line]
-                remedy = last if last.startswith("Reshape") else "Use real numbers."
-                raise InvalidInput(f"{first.rstrip(':')}. {remedy}") from None
-        raise
-
-
-def numbers(y: AnyArray) -> Array:
-    """The response as floats."""
-    with unquoted("y"):
-        return np.asarray(y, dtype=np.float64)
-
-
-def check_bounds(pair: Any, name: str) -> Bounds:
-    """A finite (low, high) with low < high."""
-    try:
-        low, high = (float(value) for value in pair)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"Expected {name} to be a pair (low, high), got {pair!r}.") from None
-    # Half the width: the width of two finite bounds may overflow, and half of the smallest width is 0.
-    if not 0.0 < 0.5 * high - 0.5 * low < np.inf:
-        raise InvalidInput(f"Expected {name} to be finite with low < high, got ({low:g}, {high:g}).")
-    return low, high
-
-
-def _pairs(pairs: Any, width: int) -> list[Any]:
-    """One pair per feature; a single pair serves them all."""
-    listed = list(pairs) if np.iterable(pairs) and not isinstance(pairs, str) else None
-    if listed is not None and len(listed) == 2 and all(np.isscalar(value) for value in listed):
-        return [listed] * width
-    if listed is None or len(listed) != width:
-        found = repr(pairs) if listed is None else f"{len(listed)} of them"
-        raise InvalidInput(
-            "Expected feature_bounds to be one pair (low, high) for all features, one for each of the "
-            f"{width}, or a dict by feature name, got {found}."
-        )
-    return listed

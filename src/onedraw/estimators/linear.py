@@ -18,7 +18,9 @@ from sklearn.base import RegressorMixin
 
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
-from onedraw.estimators.base import PrivateRegression, check_bounds, numbers
+from onedraw.estimators.base import PrivateRegression
+from onedraw.estimators.bounds import check_bounds
+from onedraw.estimators.discreet import numbers
 from onedraw.estimators.offered import DEFAULT
 from onedraw.ledger import Ledger
 from onedraw.model import Bounds, RegressionModel, unit_map

@@ -18,7 +18,8 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 
 from onedraw.errors import InvalidInput
-from onedraw.estimators.base import PrivateRegression, numbers
+from onedraw.estimators.base import PrivateRegression
+from onedraw.estimators.discreet import numbers
 from onedraw.release import Release
 from onedraw.types import AnyArray, Array
 

@@ -36,7 +36,7 @@ import numpy as np
 from onedraw._random import generator
 from onedraw._validate import positive, probability
 from onedraw.errors import InvalidInput
-from onedraw.estimators.base import silent
+from onedraw.estimators.discreet import silent
 from onedraw.ledger import Ledger
 from onedraw.model import SitesModel
 from onedraw.nn.mechanism import ChainSampler, chain_assumptions, priced

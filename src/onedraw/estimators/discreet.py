@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Private data are read without a word about them: no warnings, and no error message that quotes a record.
+
+>>> with unquoted("X"):
+...     _ = np.asarray(["41", "secret"], dtype=float)
+Traceback (most recent call last):
+onedraw.errors.InvalidInput: Expected X to hold numbers, but some value is not one. ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+
+from onedraw.errors import InvalidInput
+from onedraw.types import AnyArray, Array
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """No warnings while private data are read: an overflow or a rare class would tell about a record."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def unquoted(name: str) -> Iterator[None]:
+    """Keep records out of error messages: some that NumPy and scikit-learn raise would quote them."""
+    try:
+        yield
+    except ValueError as error:
+        message = str(error)
+        if "inconsistent numbers of samples" in message:
+            raise InvalidInput(
+                "Found input variables with inconsistent numbers of samples: X and y must have one row each "
+                "per record."
+            ) from None
+        if "could not convert" in message:
+            raise InvalidInput(
+                f"Expected {name} to hold numbers, but some value is not one. "
+                "Encode categories as numbers first."
+            ) from None
+        if message.startswith("Input ") and (" contains " in message):
+            # The first line says where; scikit-learn's advice would lead to estimators that are not private.
+            raise InvalidInput(
+                f"{message.splitlines()[0].rstrip('.')}. Every number must be finite: remove such rows, or "
+                "put values in their place by a rule that does not look at the data."
+            ) from None
+        for quoting in (
+            "Complex data not supported",
+            "Expected 2D array, got scalar",
+            "Expected 2D array, got 1D",
+        ):
+            if message.startswith(quoting):
+                # The first line says what is wrong and the last what to do; the array stands between them.
+                first, *_, last = [line for line in message.splitlines() if line]
+                remedy = last if last.startswith("Reshape") else "Use real numbers."
+                raise InvalidInput(f"{first.rstrip(':')}. {remedy}") from None
+        raise
+
+
+def numbers(y: AnyArray) -> Array:
+    """The response as floats."""
+    with unquoted("y"):
+        return np.asarray(y, dtype=np.float64)
