@@ -193,6 +193,33 @@ def moved(model, data, plan, beta=None):
     return -train(objective, np.zeros(model.dim), data, plan, np.random.default_rng(0)) * plan.expected
 
 
+def test_every_step_draws_a_new_batch_at_the_accounted_rate_and_new_noise():
+    """How far 200 runs of 9 tiny steps go is the sum of 9 batch sizes, and of 9 noises.
+
+    Each record pulls the bias by 1/2, as the steps are too small to change that; the other weight sees noise
+    alone. Means within 5 standard errors, standard deviations within 5 of theirs (25%): false alarm 1e-5.
+    """
+    records, rate, steps, runs, noise, learning_rate = 300, 0.3, 9, 200, 2.0, 1e-9
+    data = Records(features=np.zeros((records, 1)), response=np.zeros(records))
+    model = NetworkModel(features=("a",), hidden_layer_sizes=(), classes=(0, 1))
+    objective, rng = DPSGD(model=model, num_records=5).objective(), np.random.default_rng(5)
+    plan = Plan(
+        sampling=Sampling(rate=rate, steps=steps),
+        clip=1.0,
+        noise=noise,
+        expected=rate * records,
+        optimiser="sgd",
+        learning_rate=learning_rate,
+    )
+    ends = np.array([train(objective, np.zeros(2), data, plan, rng) for _ in range(runs)])
+    noises, pulls = -ends.T * plan.expected / learning_rate
+    taken, joined = steps * rate * records, steps * records * rate * (1 - rate)
+    spread = math.sqrt(joined / 4 + steps * noise**2)
+    assert abs(pulls.mean() - taken / 2) <= 5 * spread / math.sqrt(runs)
+    assert abs(pulls.std() / spread - 1) <= 5 / math.sqrt(2 * runs)
+    assert abs(noises.std() / (math.sqrt(steps) * noise) - 1) <= 5 / math.sqrt(2 * runs)
+
+
 def test_sum_of_gradients_is_the_clipped_one_by_hand_in_pieces_too():
     """50 records where 12 are declared: five pieces, the last of them padded, and none is lost."""
     data = Records(features=3 * X[:50], response=BINARY.response[:50])
