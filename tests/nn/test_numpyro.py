@@ -203,7 +203,7 @@ def test_every_loss_is_within_its_certificate_for_any_numbers(law, floor, bad):
     private = PrivateModel(model, epsilon=1.0, noise_floor=floor)
     records = {"x": np.array([1.0, -1.0]), "y": np.array([1, 1]) if floor is None else np.array([0.0, 9.0])}
     target = private.target(records)
-    bounds = target.program.loss.loss_bounds(target.calibration.beta)
+    bounds = target.program.law.loss.loss_bounds(target.calibration.beta)
     with double_precision():
         data = jax.tree.map(jnp.asarray, target.data)
         losses = np.asarray(target.program.losses(np.zeros(1), data["records"], data))
@@ -497,6 +497,17 @@ def test_the_ledger_is_charged_before_anything_is_drawn(tmp_path):
         private.release(records)
     with pytest.raises(InvalidInput, match="ledger and dataset together"):
         PrivateModel(rates, epsilon=1.0, ledger=ledger)
+
+
+def test_settings_of_jax_and_numpyro_are_left_as_they_were():
+    records = EXAMPLES["rates"][1]
+    target = PrivateModel(rates, epsilon=1.0).target(records)
+    target.initial(2, np.random.default_rng(0))
+    target.constrained(np.zeros((1, 2)))
+    assert not jax.config.jax_enable_x64
+    assert jnp.ones(1).dtype == "float32"
+    with pytest.raises(ValueError, match="invalid scale"):
+        dist.Normal(0.0, -1.0)
 
 
 def test_probes_are_what_the_diagnostics_watch():
