@@ -294,6 +294,27 @@ def masked(x, y):
     numpyro.sample("y", dist.Bernoulli(logits=a * x).mask(x > 0), obs=y)
 
 
+def masked_by_a_handler(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    with numpyro.handlers.mask(mask=x > 0):
+        numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+
+def masked_prior(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1).mask(False))
+    numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+
+def two_responses(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Bernoulli(logits=a), obs=y)
+    numpyro.sample("z", dist.Bernoulli(logits=-a), obs=x)
+
+
+def other_names(u, v):
+    numpyro.sample("y", dist.Bernoulli(logits=u), obs=v)
+
+
 def gamma(x, y):
     a = numpyro.sample("a", dist.LogNormal(0, 1))
     numpyro.sample("y", dist.Gamma(2.0, a + 0 * x), obs=y)
@@ -324,7 +345,11 @@ def nothing_observed(x, y):
         (rescaled, "Site 'y' is rescaled"),
         (subsampled, "Plate 'people' subsamples the records"),
         (fixed_plate, r"Take the size of (a|the) plate from the records"),
-        (masked, "The observed site is masked"),
+        (masked, "Site 'y' is masked"),
+        (masked_by_a_handler, "Site 'y' is masked"),
+        (masked_prior, "Site 'a' is masked"),
+        (two_responses, r"Expected one observed site, got \['y', 'z'\]"),
+        (other_names, "unexpected keyword argument 'x'.* called with the records and the public arguments"),
         (gamma, "the distribution Gamma, for which no bound of the loss is proved here"),
         (linear, "A Normal density is bounded only if its scale is. Pass noise_floor"),
         (nothing_latent, "this one has nothing to release"),

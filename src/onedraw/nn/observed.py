@@ -159,13 +159,16 @@ class ObservedLaw:
         return loss(y, location, scale, beta, self.floor)
 
 
-def bare(law: Any) -> Any:
+def bare(law: Any, site: str) -> Any:
     """The distribution inside expansions; masks change what is summed and are refused."""
     distributions = importlib.import_module("numpyro.distributions")
     while isinstance(law, distributions.ExpandedDistribution | distributions.Independent):
         law = law.base_dist
     if isinstance(law, distributions.MaskedDistribution):
-        raise InvalidInput("The observed site is masked. Leave out the records that should not count.")
+        raise InvalidInput(
+            f"Site {site!r} is masked, which changes what its density counts for. Leave the mask out, and "
+            "the records that should not count."
+        )
     return law
 
 

@@ -76,7 +76,7 @@ class Program:
                 ) from error
             self.observed = self._inspect(first, longer)
             self.sites = self._latent(first)
-            self.law = ObservedLaw.of(bare(first[self.observed]["fn"]), noise_floor, declared)
+            self.law = ObservedLaw.of(bare(first[self.observed]["fn"], self.observed), noise_floor, declared)
             self._refuse_varying_tails()
             template = self.draw_prior(0)
             flat, self._unravel = importlib.import_module("jax.flatten_util").ravel_pytree(template)
@@ -136,7 +136,7 @@ class Program:
         """The loss of one record (without leading axis) at constrained latent sites, within its bounds."""
         alone = {name: value[None] for name, value in record.items()}
         site = self._trace(alone, 0, values)[self.observed]
-        return self.law.loss_of(bare(site["fn"]), site["value"], data)
+        return self.law.loss_of(bare(site["fn"], self.observed), site["value"], data)
 
     def losses(self, theta: Any, records: Mapping[str, Any], data: Any) -> Any:
         """The loss of every record, (n,), each from a run of the model on that record alone."""
@@ -221,7 +221,7 @@ class Program:
         for name, site in trace.items():
             if site["type"] != "sample" or site["is_observed"]:
                 continue
-            law = bare(site["fn"])
+            law = bare(site["fn"], name)
             if getattr(site["fn"].support, "is_discrete", False):
                 raise InvalidInput(f"Latent site {name!r} is discrete, which NUTS cannot sample. Sum it out.")
             if isinstance(law, improper):
@@ -236,7 +236,7 @@ class Program:
         if self.law.df is None:
             return
         for seed, dummy in ((1, 0), (2, 1)):
-            other = bare(self._trace(self._dummies[dummy], seed)[self.observed]["fn"])
+            other = bare(self._trace(self._dummies[dummy], seed)[self.observed]["fn"], self.observed)
             if float(np.ravel(other.df)[0]) != self.law.df:
                 raise InvalidInput(
                     "The degrees of freedom of the observed StudentT vary; its certificate needs a public "
