@@ -315,6 +315,17 @@ def other_names(u, v):
     numpyro.sample("y", dist.Bernoulli(logits=u), obs=v)
 
 
+def branching(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    logits = a * x if x.sum() > 0 else -a * x
+    numpyro.sample("y", dist.Bernoulli(logits=logits), obs=y)
+
+
+def in_plain_numpy(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Bernoulli(logits=a * np.sign(x)), obs=y)
+
+
 def gamma(x, y):
     a = numpyro.sample("a", dist.LogNormal(0, 1))
     numpyro.sample("y", dist.Gamma(2.0, a + 0 * x), obs=y)
@@ -349,6 +360,8 @@ def nothing_observed(x, y):
         (masked_by_a_handler, "Site 'y' is masked"),
         (masked_prior, "Site 'a' is masked"),
         (two_responses, r"Expected one observed site, got \['y', 'z'\]"),
+        (branching, "cannot be differentiated by JAX.*choose by jnp.where instead of by if"),
+        (in_plain_numpy, "cannot be differentiated by JAX.*Compute with jax.numpy"),
         (other_names, "unexpected keyword argument 'x'.* called with the records and the public arguments"),
         (gamma, "the distribution Gamma, for which no bound of the loss is proved here"),
         (linear, "A Normal density is bounded only if its scale is. Pass noise_floor"),
@@ -359,6 +372,15 @@ def nothing_observed(x, y):
 def test_what_cannot_be_read_record_by_record_is_refused(model, message):
     with pytest.raises(InvalidInput, match=message):
         PrivateModel(model, epsilon=1.0).calibration({"x": np.zeros(4), "y": np.zeros(4)})
+
+
+def test_a_response_beside_the_records_is_refused():
+    def model(x, y):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+    with pytest.raises(InvalidInput, match="Pass the response among the records, not as public"):
+        PrivateModel(model, epsilon=1.0, public={"y": np.zeros(4)}).calibration({"x": np.zeros(4)})
 
 
 def test_free_degrees_of_freedom_are_refused():

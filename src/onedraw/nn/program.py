@@ -82,6 +82,7 @@ class Program:
             flat, self._unravel = importlib.import_module("jax.flatten_util").ravel_pytree(template)
             self.dim = int(flat.size)
             self._refuse_data_in_prior(template)
+            self._refuse_what_jax_cannot_follow(like)
 
     # -- running the model
 
@@ -203,6 +204,11 @@ class Program:
                     f"records, got {shape + tuple(trace[name]['fn'].event_shape)}. Take the size of the "
                     "plate from the records themselves, for example x.shape[0]."
                 )
+            if np.shape(trace[name]["value"]) != (records,):
+                raise InvalidInput(
+                    f"Site {name!r} observes an array of another length than the records have. Pass the "
+                    "response among the records, not as public=..."
+                )
         for latent in sampled:
             if latent == name:
                 continue
@@ -230,6 +236,23 @@ class Program:
         if not found:
             raise InvalidInput("Expected a model with a latent site; this one has nothing to release.")
         return tuple(found)
+
+    def _refuse_what_jax_cannot_follow(self, like: Mapping[str, AnyArray]) -> None:
+        """Before anything is charged: the gradient is traced for records of these shapes, not computed."""
+        data = {
+            "records": _dummy(like, 3, 0),
+            "beta": 2.0,
+            "bounds": np.zeros(2),
+            "table": self.law.table(2.0),
+        }
+        try:
+            self._jax.eval_shape(self._jax.grad(self._total_loss), np.zeros(self.dim), data)
+        except (NotImplementedError, TypeError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise InvalidInput(
+                f"The model cannot be differentiated by JAX ({type(error).__name__}: {reason}) Compute with "
+                "jax.numpy, and choose by jnp.where instead of by if."
+            ) from error
 
     def _refuse_varying_tails(self) -> None:
         """Degrees of freedom must be a public constant: free ones have another certificate."""
