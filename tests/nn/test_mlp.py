@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import special
 from sklearn.base import clone
 
 import onedraw
@@ -19,7 +20,7 @@ from onedraw.nn import MLPClassifier, MLPRegressor, NutsSampler
 from onedraw.nn.mechanism import priced
 from onedraw.privacy import Guarantee
 
-pytest.importorskip("jax")
+jax = pytest.importorskip("jax")
 pytest.importorskip("blackjax")
 pytestmark = pytest.mark.jax
 
@@ -112,6 +113,57 @@ def test_calibration_is_that_of_the_family(classifier):
     assert (mechanism["beta"], mechanism["weight"]) == (expected.beta, expected.weight)
     assert classifier.guarantee_ == expected.guarantee
     assert 2 * mechanism["weight"] / (mechanism["beta"] - 1) == pytest.approx(8.0)
+
+
+def normalised(estimator, y, biases, us=None):
+    """Log posterior masses over bias (and scale) of a network without hidden units whose feature is 0."""
+    mechanism, _, data, _ = estimator._prepare(np.zeros((len(y), 1)), y)
+    target = mechanism.posterior(data)
+    axes = [[0.0], biases] if us is None else [[0.0], biases, us]
+    grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+    with jax.enable_x64(True):
+        constants = jax.tree.map(jax.numpy.asarray, target.data)
+        density = jax.jit(jax.vmap(lambda theta: target.density(theta, constants)))
+        values = np.asarray(density(grid))
+    return values - special.logsumexp(values)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+@pytest.mark.parametrize(
+    ("relation", "kept", "rows"), [("replace_one", 399, 1), ("add_remove", 400, 1), ("replace_one", 398, 2)]
+)
+def test_no_neighbours_of_a_classifier_exceed_epsilon_and_some_nearly_attain_it(
+    epsilon, relation, kept, rows
+):
+    """By quadrature of the posterior that the estimator samples: 400 records say no, one person's say yes."""
+    model = MLPClassifier(
+        epsilon=epsilon,
+        hidden_layer_sizes=(),
+        prior_scale=5.0,
+        classes=[0, 1],
+        neighbours=relation,
+        rows_per_person=rows,
+    )
+    rest, biases = np.zeros(400, dtype=int), np.linspace(-40, 40, 801)
+    changed = np.append(rest[:kept], np.ones(rows, dtype=int))
+    gap = np.abs(normalised(model, rest, biases) - normalised(model, changed, biases)).max()
+    assert 0.8 * epsilon < gap <= epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_no_neighbours_of_a_regression_exceed_epsilon_and_some_nearly_attain_it(epsilon):
+    """The same for a response in its own units: 60 at the centre of the bounds, one moves to their end."""
+    model = MLPRegressor(
+        epsilon=epsilon, hidden_layer_sizes=(), prior_scale=2.0, target_bounds=(80, 150), noise_floor=14.0
+    )
+    rest = np.full(60, 115.0)
+    axes = np.linspace(-8, 8, 321), np.linspace(-12, 4, 81)
+    gaps = []
+    for moved in (150.0, 300.0, 1e9):
+        other = np.append(rest[:-1], moved)
+        gaps.append(np.abs(normalised(model, rest, *axes) - normalised(model, other, *axes)).max())
+    assert max(gaps) <= epsilon * (1 + 1e-9)
+    assert max(gaps) > 0.75 * epsilon
 
 
 def test_an_assumed_sampler_error_is_priced_and_charged(regressor, tmp_path):

@@ -203,7 +203,7 @@ def test_every_loss_is_within_its_certificate_for_any_numbers(law, floor, bad):
     private = PrivateModel(model, epsilon=1.0, noise_floor=floor)
     records = {"x": np.array([1.0, -1.0]), "y": np.array([1, 1]) if floor is None else np.array([0.0, 9.0])}
     target = private.target(records)
-    bounds = target.program.loss.loss_bounds(target.calibration.beta)
+    bounds = target.program.law.loss.loss_bounds(target.calibration.beta)
     with double_precision():
         data = jax.tree.map(jnp.asarray, target.data)
         losses = np.asarray(target.program.losses(np.zeros(1), data["records"], data))
@@ -294,6 +294,38 @@ def masked(x, y):
     numpyro.sample("y", dist.Bernoulli(logits=a * x).mask(x > 0), obs=y)
 
 
+def masked_by_a_handler(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    with numpyro.handlers.mask(mask=x > 0):
+        numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+
+def masked_prior(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1).mask(False))
+    numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+
+def two_responses(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Bernoulli(logits=a), obs=y)
+    numpyro.sample("z", dist.Bernoulli(logits=-a), obs=x)
+
+
+def other_names(u, v):
+    numpyro.sample("y", dist.Bernoulli(logits=u), obs=v)
+
+
+def branching(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    logits = a * x if x.sum() > 0 else -a * x
+    numpyro.sample("y", dist.Bernoulli(logits=logits), obs=y)
+
+
+def in_plain_numpy(x, y):
+    a = numpyro.sample("a", dist.Normal(0, 1))
+    numpyro.sample("y", dist.Bernoulli(logits=a * np.sign(x)), obs=y)
+
+
 def gamma(x, y):
     a = numpyro.sample("a", dist.LogNormal(0, 1))
     numpyro.sample("y", dist.Gamma(2.0, a + 0 * x), obs=y)
@@ -324,7 +356,13 @@ def nothing_observed(x, y):
         (rescaled, "Site 'y' is rescaled"),
         (subsampled, "Plate 'people' subsamples the records"),
         (fixed_plate, r"Take the size of (a|the) plate from the records"),
-        (masked, "The observed site is masked"),
+        (masked, "Site 'y' is masked"),
+        (masked_by_a_handler, "Site 'y' is masked"),
+        (masked_prior, "Site 'a' is masked"),
+        (two_responses, r"Expected one observed site, got \['y', 'z'\]"),
+        (branching, "cannot be differentiated by JAX.*choose by jnp.where instead of by if"),
+        (in_plain_numpy, "cannot be differentiated by JAX.*Compute with jax.numpy"),
+        (other_names, "unexpected keyword argument 'x'.* called with the records and the public arguments"),
         (gamma, "the distribution Gamma, for which no bound of the loss is proved here"),
         (linear, "A Normal density is bounded only if its scale is. Pass noise_floor"),
         (nothing_latent, "this one has nothing to release"),
@@ -334,6 +372,15 @@ def nothing_observed(x, y):
 def test_what_cannot_be_read_record_by_record_is_refused(model, message):
     with pytest.raises(InvalidInput, match=message):
         PrivateModel(model, epsilon=1.0).calibration({"x": np.zeros(4), "y": np.zeros(4)})
+
+
+def test_a_response_beside_the_records_is_refused():
+    def model(x, y):
+        a = numpyro.sample("a", dist.Normal(0, 1))
+        numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
+
+    with pytest.raises(InvalidInput, match="Pass the response among the records, not as public"):
+        PrivateModel(model, epsilon=1.0, public={"y": np.zeros(4)}).calibration({"x": np.zeros(4)})
 
 
 def test_free_degrees_of_freedom_are_refused():
@@ -497,6 +544,17 @@ def test_the_ledger_is_charged_before_anything_is_drawn(tmp_path):
         private.release(records)
     with pytest.raises(InvalidInput, match="ledger and dataset together"):
         PrivateModel(rates, epsilon=1.0, ledger=ledger)
+
+
+def test_settings_of_jax_and_numpyro_are_left_as_they_were():
+    records = EXAMPLES["rates"][1]
+    target = PrivateModel(rates, epsilon=1.0).target(records)
+    target.initial(2, np.random.default_rng(0))
+    target.constrained(np.zeros((1, 2)))
+    assert not jax.config.jax_enable_x64
+    assert jnp.ones(1).dtype == "float32"
+    with pytest.raises(ValueError, match="invalid scale"):
+        dist.Normal(0.0, -1.0)
 
 
 def test_probes_are_what_the_diagnostics_watch():

@@ -6,7 +6,7 @@ from onedraw.nn.dp_sgd import DPSGD
 from onedraw.nn.dp_vi import DPVI
 from onedraw.nn.mlp import MLPClassifier, MLPRegressor
 from onedraw.nn.numpyro import PrivateModel
-from onedraw.nn.program import DeclaredDensity
+from onedraw.nn.observed import DeclaredDensity
 from onedraw.samplers.coupling import CoupledKernel, CoupledSampler
 from onedraw.samplers.nuts import NutsSampler
 

@@ -40,7 +40,8 @@ from onedraw.estimators.discreet import silent
 from onedraw.ledger import Ledger
 from onedraw.model import SitesModel
 from onedraw.nn.mechanism import ChainSampler, chain_assumptions, priced
-from onedraw.nn.program import DeclaredDensity, Program
+from onedraw.nn.observed import DeclaredDensity
+from onedraw.nn.program import Program
 from onedraw.privacy.calibration import Calibration, calibrate_loss
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.release import Grid, Release, coefficient_step
@@ -112,7 +113,7 @@ class PrivateModel:
     def calibration(self, records: Mapping[str, Any]) -> Calibration:
         """Beta and weight, from the observed distribution's certificate; no value of the records is read."""
         calibration = calibrate_loss(
-            self.program(records).loss,
+            self.program(records).law.loss,
             epsilon=self.epsilon,
             delta=self.delta,
             neighbours=self.neighbours,
@@ -238,13 +239,13 @@ class ProgramPosterior:
     def data(self) -> dict[str, Any]:
         """Arrays for ``density``."""
         calibration = self.calibration
-        bounds = self.program.loss.loss_bounds(calibration.beta)
+        bounds = self.program.law.loss.loss_bounds(calibration.beta)
         return {
             "records": dict(self.records),
             "bounds": np.array([bounds.lower, bounds.upper]),
             "beta": np.asarray(calibration.beta),
             "weight": np.asarray(calibration.weight),
-            "table": self.program.table(calibration.beta),
+            "table": self.program.law.table(calibration.beta),
         }
 
     def initial(self, num: int, rng: np.random.Generator) -> Array:

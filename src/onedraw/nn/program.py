@@ -6,14 +6,8 @@ Why the guarantee holds for a program that somebody else wrote: it is never show
 * *The likelihood* of a record is computed by running the model on that record alone, so it cannot depend on
   another, whatever the program does (a batch mean, for instance, is then the mean of one).
 * *The prior* is computed by running the model on a made-up record, so it cannot depend on the data.
-* *The loss* of a record is a function in ``onedraw.nn.likelihood``, held within its certificate for anything
-  that the program hands over; where the result is not a number it counts as the largest loss there is.
-
-*Proof of the last.* The certificate is an interval [lower, upper] of the loss at beta, and its two widths S
-and R are at most upper - lower [``onedraw.losses.beta_divergence``]. Whatever function of (record, theta) the
-program defines, the loss used is a function of the same two with values in that interval, defined
-everywhere. So it moves by at most S between records and by at most R between parameters, which is all that
-calibration uses. []
+* *The loss* of a record is computed by ``onedraw.nn.observed``, within its certificate for anything that the
+  program hands over.
 
 A loss that is not a number must not stop the fit either, because that error would say something about a
 record. So no error is raised, and slopes of a record that are not finite count as 0 in the gradient. Chains
@@ -30,66 +24,15 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from onedraw.errors import InvalidInput, MissingExtra
-from onedraw.families import Bernoulli, Categorical, Family, Gaussian, Laplace, Poisson, StudentT
-from onedraw.families._count_power import power_table
-from onedraw.losses import BetaDivergence, Loss, LossBounds
-from onedraw.nn import likelihood
+from onedraw.nn.observed import DeclaredDensity, ObservedLaw, bare
 from onedraw.samplers.nuts import double_precision
 from onedraw.types import AnyArray, Array
-
-TINY = 1e-300
-KNOWN = "Bernoulli, Categorical, Normal, StudentT, Laplace and Poisson"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeclaredDensity:
-    """What a user declares of an observed distribution that has no certificate here.
-
-    Args:
-        bound: M, which no value of the density exceeds; a density above it is read as M.
-        power_integral: called with the distribution of one record and beta, the integral of its density to
-            the power beta, as a JAX number; read as being between 0 and M^(beta - 1).
-    """
-
-    bound: float
-    power_integral: Callable[[Any, Any], Any]
-
-
-@dataclass(frozen=True)
-class _AnyDensity:
-    """What the certificate of a bounded density asks of its family."""
-
-    log_sup_density: float
-    name: str = "declared"
-
-
-@dataclass(frozen=True)
-class DeclaredLoss:
-    """The beta-divergence loss of a density that is at most exp(log_bound), and nothing more is known."""
-
-    log_bound: float
-
-    @property
-    def family(self) -> Any:
-        """A bound and a name."""
-        return _AnyDensity(self.log_bound)
-
-    def value(self, y: Array, eta: Array, beta: float, scale: Array | None = None) -> Array:
-        """Not known outside the program."""
-        raise InvalidInput("The loss of a declared density is known inside its program only.")
-
-    derivatives: Any = value
-
-    def loss_bounds(self, beta: float) -> LossBounds:
-        """The certificate of any bounded density, which asks for no family beyond its bound."""
-        return BetaDivergence(self.family).loss_bounds(beta)
 
 
 def numpyro_modules() -> SimpleNamespace:
@@ -121,7 +64,6 @@ class Program:
         self._parts = numpyro_modules()
         self._jax = importlib.import_module("jax")
         self._model, self._public = self._unchecked(model), dict(public)
-        self._floor, self._declared = noise_floor, declared
         with double_precision():
             self._dummies = [_dummy(like, 1, variant) for variant in (0, 1)]
             try:
@@ -134,11 +76,13 @@ class Program:
                 ) from error
             self.observed = self._inspect(first, longer)
             self.sites = self._latent(first)
-            self._kind, self.loss, self._df = self._certificate(first)
+            self.law = ObservedLaw.of(bare(first[self.observed]["fn"], self.observed), noise_floor, declared)
+            self._refuse_varying_tails()
             template = self.draw_prior(0)
             flat, self._unravel = importlib.import_module("jax.flatten_util").ravel_pytree(template)
             self.dim = int(flat.size)
             self._refuse_data_in_prior(template)
+            self._refuse_what_jax_cannot_follow(like)
 
     # -- running the model
 
@@ -191,39 +135,9 @@ class Program:
 
     def loss_of(self, values: Mapping[str, Any], record: Mapping[str, Any], data: Any) -> Any:
         """The loss of one record (without leading axis) at constrained latent sites, within its bounds."""
-        jnp, (lower, upper) = self._jax.numpy, data["bounds"]
-        loss = self._loss_of(values, record, data)
-        return jnp.clip(jnp.where(jnp.isnan(loss), upper, loss), lower, upper)
-
-    def _loss_of(self, values: Mapping[str, Any], record: Mapping[str, Any], data: Any) -> Any:
         alone = {name: value[None] for name, value in record.items()}
         site = self._trace(alone, 0, values)[self.observed]
-        jnp = self._jax.numpy
-        y = jnp.reshape(site["value"], ())
-        law, beta = _bare(site["fn"], self._parts.distributions), data["beta"]
-        kind = self._kind
-
-        def single(value: Any) -> Any:
-            return jnp.reshape(jnp.asarray(value), ())
-
-        if kind == "declared":
-            assert self._declared is not None
-            assert isinstance(self.loss, DeclaredLoss)
-            integral = single(self._declared.power_integral(law, beta))
-            return likelihood.declared_loss(single(law.log_prob(y)), integral, beta, self.loss.log_bound)
-        if kind == "bernoulli":
-            return likelihood.bernoulli_loss(y, single(_log_odds(law)), beta)
-        if kind == "categorical":
-            logits = jnp.reshape(_logits(law), (-1,))
-            return likelihood.categorical_loss(jnp.clip(y, 0, logits.shape[0] - 1), logits, beta)
-        if kind == "poisson":
-            log_mean = jnp.log(jnp.maximum(single(law.rate), TINY))
-            return likelihood.poisson_loss(y, log_mean, beta, data["table"])
-        location, scale = single(law.loc), single(law.scale)
-        if kind == "student_t":
-            return likelihood.student_t_loss(y, location, scale, beta, self._floor, self._df)
-        loss = {"gaussian": likelihood.gaussian_loss, "laplace": likelihood.laplace_loss}[kind]
-        return loss(y, location, scale, beta, self._floor)
+        return self.law.loss_of(bare(site["fn"], self.observed), site["value"], data)
 
     def losses(self, theta: Any, records: Mapping[str, Any], data: Any) -> Any:
         """The loss of every record, (n,), each from a run of the model on that record alone."""
@@ -259,10 +173,6 @@ class Program:
         summed.defvjp(forward, lambda gradient, slope: (slope * gradient, None))
         return summed
 
-    def table(self, beta: float) -> dict[str, Any]:
-        """What the loss of counts needs beside beta."""
-        return likelihood.log_power_table(power_table(Poisson(), beta)) if self._kind == "poisson" else {}
-
     # -- inspection: public facts only
 
     def _inspect(self, one: Any, three: Any) -> str:
@@ -294,6 +204,11 @@ class Program:
                     f"records, got {shape + tuple(trace[name]['fn'].event_shape)}. Take the size of the "
                     "plate from the records themselves, for example x.shape[0]."
                 )
+            if np.shape(trace[name]["value"]) != (records,):
+                raise InvalidInput(
+                    f"Site {name!r} observes an array of another length than the records have. Pass the "
+                    "response among the records, not as public=..."
+                )
         for latent in sampled:
             if latent == name:
                 continue
@@ -312,7 +227,7 @@ class Program:
         for name, site in trace.items():
             if site["type"] != "sample" or site["is_observed"]:
                 continue
-            law = _bare(site["fn"], self._parts.distributions)
+            law = bare(site["fn"], name)
             if getattr(site["fn"].support, "is_discrete", False):
                 raise InvalidInput(f"Latent site {name!r} is discrete, which NUTS cannot sample. Sum it out.")
             if isinstance(law, improper):
@@ -322,53 +237,34 @@ class Program:
             raise InvalidInput("Expected a model with a latent site; this one has nothing to release.")
         return tuple(found)
 
-    def _certificate(self, trace: Any) -> tuple[str, Loss, float]:
-        """The kind of loss, the loss with its certificate, and the degrees of freedom if there are any."""
-        site = trace[self.observed]
-        law = _bare(site["fn"], self._parts.distributions)
-        name = type(law).__name__
-        if self._declared is not None:
-            bound = self._declared.bound
-            if not 0.0 < bound < np.inf:
-                raise InvalidInput(f"Expected a bound > 0 and finite on the density, got {bound!r}.")
-            return "declared", DeclaredLoss(float(np.log(bound))), 0.0
-        if name in ("BernoulliLogits", "BernoulliProbs"):
-            return "bernoulli", BetaDivergence(Bernoulli()), 0.0
-        if name in ("CategoricalLogits", "CategoricalProbs"):
-            return "categorical", BetaDivergence(Categorical(num_classes=int(_logits(law).shape[-1]))), 0.0
-        if name == "Poisson":
-            return "poisson", BetaDivergence(Poisson()), 0.0
-        if name not in ("Normal", "StudentT", "Laplace"):
+    def _refuse_what_jax_cannot_follow(self, like: Mapping[str, AnyArray]) -> None:
+        """Before anything is charged: the gradient is traced for records of these shapes, not computed."""
+        data = {
+            "records": _dummy(like, 3, 0),
+            "beta": 2.0,
+            "bounds": np.zeros(2),
+            "table": self.law.table(2.0),
+        }
+        try:
+            self._jax.eval_shape(self._jax.grad(self._total_loss), np.zeros(self.dim), data)
+        except (NotImplementedError, TypeError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
             raise InvalidInput(
-                f"The observed site has the distribution {name}, for which no bound of the loss is proved "
-                f"here; known are {KNOWN}. Pass declared=DeclaredDensity(bound=..., power_integral=...) if "
-                "its density is bounded, and a beta."
-            )
-        if self._floor is None:
-            raise InvalidInput(
-                f"A {name} density is bounded only if its scale is. Pass noise_floor=..., the smallest scale "
-                "that the model may use; smaller ones are read as that."
-            )
-        family: Family
-        if name == "StudentT":
-            df = self._constant_df(law)
-            family = StudentT(df=df, scale_floor=self._floor)
-            return "student_t", BetaDivergence(family), df
-        family = Gaussian(scale_floor=self._floor) if name == "Normal" else Laplace(scale_floor=self._floor)
-        return family.name, BetaDivergence(family), 0.0
+                f"The model cannot be differentiated by JAX ({type(error).__name__}: {reason}) Compute with "
+                "jax.numpy, and choose by jnp.where instead of by if."
+            ) from error
 
-    def _constant_df(self, law: Any) -> float:
-        """The degrees of freedom, which must be a public constant: free ones have another certificate."""
-        values = {float(np.ravel(law.df)[0])}
+    def _refuse_varying_tails(self) -> None:
+        """Degrees of freedom must be a public constant: free ones have another certificate."""
+        if self.law.df is None:
+            return
         for seed, dummy in ((1, 0), (2, 1)):
-            other = self._trace(self._dummies[dummy], seed)[self.observed]["fn"]
-            values.add(float(np.ravel(_bare(other, self._parts.distributions).df)[0]))
-        if len(values) > 1:
-            raise InvalidInput(
-                "The degrees of freedom of the observed StudentT vary; its certificate needs a public "
-                "constant. Fix them."
-            )
-        return values.pop()
+            other = bare(self._trace(self._dummies[dummy], seed)[self.observed]["fn"], self.observed)
+            if float(np.ravel(other.df)[0]) != self.law.df:
+                raise InvalidInput(
+                    "The degrees of freedom of the observed StudentT vary; its certificate needs a public "
+                    "constant. Fix them."
+                )
 
     def _refuse_data_in_prior(self, at: Mapping[str, Any]) -> None:
         first, second = (float(self.log_prior(at, variant)) for variant in (0, 1))
@@ -377,29 +273,6 @@ class Program:
                 "The prior of a latent site depends on the records. Priors must be public: pass what they "
                 "need as public=..."
             )
-
-
-def _bare(law: Any, distributions: Any) -> Any:
-    """The distribution inside expansions; masks change what is summed and are refused."""
-    while isinstance(law, distributions.ExpandedDistribution | distributions.Independent):
-        law = law.base_dist
-    if isinstance(law, distributions.MaskedDistribution):
-        raise InvalidInput("The observed site is masked. Leave out the records that should not count.")
-    return law
-
-
-def _log_odds(law: Any) -> Any:
-    if type(law).__name__ == "BernoulliLogits":
-        return law.logits
-    jnp = importlib.import_module("jax.numpy")
-    return jnp.log(jnp.maximum(law.probs, TINY)) - jnp.log(jnp.maximum(1.0 - law.probs, TINY))
-
-
-def _logits(law: Any) -> Any:
-    if type(law).__name__ == "CategoricalLogits":
-        return law.logits
-    jnp = importlib.import_module("jax.numpy")
-    return jnp.log(jnp.maximum(law.probs, TINY))
 
 
 def _dummy(like: Mapping[str, AnyArray], count: int, variant: int) -> dict[str, Any]:
