@@ -137,7 +137,7 @@ def blocks_of(features: Array, response: Array) -> dict[str, Array]:
     """Records (n, d) and (n,) as blocks of columns, (m, d, size) and (m, size); ``counts`` is 0 for padding.
 
     >>> blocks = blocks_of(np.ones((1001, 2)), np.ones(1001))
-    >>> blocks["features"].shape, blocks["counts"].sum()
+    >>> blocks["features"].shape, float(blocks["counts"].sum())
     ((2, 2, 501), 1001.0)
     """
     num = max(1, -(-len(response) // BLOCK))
