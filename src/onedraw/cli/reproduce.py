@@ -85,8 +85,8 @@ def reproduce_command(
 def _say_report(report: dict[str, Any], out: Path) -> None:
     say(f"{report['title']} ({report['version']}): {report['cells']} cells", style="bold")
     for claim in report["claims"]:
-        count = f" ({claim['right']} of {claim['cases']})" if claim["cases"] else ""
-        say(f"  {claim['statement']}\n    {claim['verdict']}{count}: {claim['numbers']}")
+        word = f"{claim['verdict']} {claim['count']}".rstrip()
+        say(f"  {claim['statement']}\n    {word}: {claim['numbers']}")
     files = [f"{report['experiment']}.{report['version']}.csv", *(p["file"] for p in report["pictures"])]
     say(f"  Wrote {', '.join(files)} to {out}")
     say()

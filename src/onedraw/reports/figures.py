@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onedraw.experiments.methods import METHODS, PUBLISHED
+from onedraw.experiments.methods import PUBLISHED
+from onedraw.experiments.named import NAMED
 from onedraw.experiments.spec import Row, Value, View
 from onedraw.experiments.table import distinct, select
 from onedraw.reports.canvas import FAINT, new_figure
@@ -21,6 +22,8 @@ METHOD_COLOURS = {
     "chaudhuri-fixed": "#e8a87c",
     "chaudhuri-code": "#7a2e1d",
     "minami": "#588157",
+    "beta": "#7fb7c9",
+    "dp-sgd": "#c8553d",
 }
 PANEL_WIDTH, PANEL_HEIGHT = 2.7, 2.2
 
@@ -38,11 +41,15 @@ def draw_view(view: View, summary: Sequence[Row], note: str = "") -> Any:
     panels = figure.subplots(
         len(down), len(across), squeeze=False, sharex=view.across != "data", sharey="row"
     )
+    labels = {
+        value: _label(select(rows, **{view.curve: value}), view.curve, value)
+        for value in distinct(rows, view.curve)
+    }
     for i, below in enumerate(down):
         for j, beside in enumerate(across):
             kept = rows if beside is None else select(rows, **{str(view.across): beside})
             kept = kept if below is None else select(kept, **{str(view.down): below})
-            _draw_panel(panels[i, j], view, kept, distinct(rows, view.curve))
+            _draw_panel(panels[i, j], view, kept, labels)
             if i == 0 and beside is not None:
                 panels[i, j].set_title(_panel_title(str(view.across), beside), fontsize=9)
             if j == 0:
@@ -62,37 +69,41 @@ def draw_view(view: View, summary: Sequence[Row], note: str = "") -> Any:
     figure.suptitle(
         "\n".join([heading, *([textwrap.fill(note, wide)] if note else [])]), fontsize=9, x=0.01, ha="left"
     )
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    if view.down == view.curve:  # one curve a panel: it is named at the left
-        labels = handles = []
-    if handles:
+    handles, texts = panels[0, 0].get_legend_handles_labels()
+    if handles and view.down != view.curve:  # one curve a panel is named at the left
         columns = max(1, min(3, int(width // 2.6)))
-        figure.legend(handles, labels, loc="outside lower left", ncols=columns, fontsize=8, frameon=False)
+        figure.legend(handles, texts, loc="outside lower left", ncols=columns, fontsize=8, frameon=False)
     return figure
 
 
 def _panel_title(column: str, value: Value) -> str:
     if column == "method":
-        return METHODS[str(value)].label
+        return NAMED[str(value)].label
     return str(value) if column == "data" else f"{column} = {value:g}"
 
 
 def _label(rows: Sequence[Row], curve: str, value: Value) -> str:
     if curve == "method":
-        method = METHODS[str(value)]
-        return f"{method.label}  [{method.promise}]"
+        method = NAMED[str(value)]
+        return f"{method.label}  [{method.promise.format(_true_epsilons(rows))}]"
     if curve == "epsilon":
         return f"epsilon {value:g}"
     guarantee = rows[0].get("guarantee")
     return str(value) if guarantee is None else f"{value}  [{guarantee}]"
 
 
-def _draw_panel(axis: Any, view: View, rows: Sequence[Row], curves: Sequence[Value]) -> None:
+def _true_epsilons(rows: Sequence[Row]) -> str:
+    """The range over all panels, of a curve whose true guarantee is not the nominal one."""
+    found = [float(row["true_epsilon"]) for row in rows if "true_epsilon" in row]
+    return f"{min(found):.2g} to {max(found):.2g}" if found else ""
+
+
+def _draw_panel(axis: Any, view: View, rows: Sequence[Row], labels: Mapping[Value, str]) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.tick_params(labelsize=7)
     if view.log_x:
         axis.set_xscale("log")
-    for number, value in enumerate(curves):
+    for number, (value, label) in enumerate(labels.items()):
         kept = select(rows, **{view.curve: value})
         if not kept:
             continue
@@ -101,7 +112,7 @@ def _draw_panel(axis: Any, view: View, rows: Sequence[Row], curves: Sequence[Val
         y = [float(row[view.y]) for row in kept]
         few = len(x) <= 12
         style = "o-" if few else "-"
-        axis.plot(x, y, style, color=colour, ms=3, lw=1.3, label=_label(kept, view.curve, value))
+        axis.plot(x, y, style, color=colour, ms=3, lw=1.3, label=label)
         errors = [float(row.get(f"{view.y}_se", math.nan)) for row in kept]
         if few and any(error > 0 for error in errors):
             low = [a - 2.0 * e for a, e in zip(y, errors, strict=True)]

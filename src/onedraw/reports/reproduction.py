@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from onedraw.experiments import EXPERIMENTS, VERSIONS, Results
+from onedraw.experiments.spec import Verdict
 from onedraw.experiments.table import to_csv
 from onedraw.reports.canvas import as_bytes
 from onedraw.reports.figures import draw_view
@@ -69,8 +70,8 @@ from onedraw.experiments import EXPERIMENTS, run
 
 with joblib.parallel_config(backend="threading"):
     results = run(EXPERIMENTS["gaussian-calibration"], size="smoke", folder="cells", jobs=2)
-for claim in results.experiment.claims:
-    print(claim.statement, claim.check(results.summary))
+for statement, verdict in results.verdicts:
+    print(statement, verdict)
 ```
 """
 
@@ -101,7 +102,7 @@ def publish(results: Results, folder: str | os.PathLike[str]) -> dict[str, Any]:
         "seconds": round(results.seconds, 1),
         "pictures": pictures,
         "table": [] if experiment.views else results.summary,
-        "claims": [_checked(claim.statement, claim.check(results.summary)) for claim in experiment.claims],
+        "claims": [_checked(statement, verdict) for statement, verdict in results.verdicts],
     }
     (home / f"{stem}.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return report
@@ -115,12 +116,14 @@ def with_palette(png: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def _checked(statement: str, verdict: Any) -> dict[str, Any]:
+def _checked(statement: str, verdict: Verdict) -> dict[str, Any]:
     return {
         "statement": statement,
         "verdict": verdict.word,
         "right": verdict.right,
+        "ties": verdict.ties,
         "cases": verdict.cases,
+        "count": verdict.count,
         "numbers": verdict.numbers,
     }
 
@@ -161,7 +164,7 @@ def _word(report: Mapping[str, Any] | None, number: int) -> str:
     if report is None or not report["claims"][number]["cases"]:
         return "–"
     claim = report["claims"][number]
-    return f"{claim['verdict'].lower()} ({claim['right']} of {claim['cases']})"
+    return f"{claim['verdict'].lower()} {claim['count']}"
 
 
 def _time(reports: Mapping[str, Mapping[str, Any]]) -> str:
@@ -193,8 +196,8 @@ def _section(base: str, by_version: Mapping[str, Any]) -> str:
         lines.append("")
         for version, report in by_version.items():
             checked = report["claims"][number]
-            count = f" ({checked['right']} of {checked['cases']})" if checked["cases"] else ""
-            lines.append(f"- {_plain(version)}: {checked['verdict'].lower()}{count}: {checked['numbers']}")
+            word = f"{checked['verdict'].lower()} {checked['count']}".rstrip()
+            lines.append(f"- {_plain(version)}: {word}: {checked['numbers']}")
         lines.append("")
     if first["table"]:
         lines += [_table(first["table"]), ""]
