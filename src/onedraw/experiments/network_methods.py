@@ -33,6 +33,7 @@ from scipy import special
 
 from onedraw.experiments.gaussian_calibration import FLOOR, published_beta, true_epsilon
 from onedraw.experiments.methods import DELTA, PUBLISHED
+from onedraw.experiments.network_chain import OneChain
 from onedraw.losses import BetaDivergence
 from onedraw.mechanisms import Records
 from onedraw.model import NetworkModel
@@ -123,18 +124,6 @@ def network(task: str, d: int) -> NetworkModel:
 # -- beta-divergence posterior
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneChain(NutsSampler):
-    """One chain, as in the paper, with short trajectories; never for a release: nothing checks it."""
-
-    chains: int = 1
-    kept: int = 50
-    max_depth: int = 6
-
-    def __post_init__(self) -> None:
-        """One chain has none to be compared with, so no threshold is asked for."""
-
-
 @functools.lru_cache(maxsize=256)
 def _mechanism(task: str, d: int, epsilon: float, beta: float | str) -> NetworkSample:
     model = network(task, d)
@@ -148,9 +137,7 @@ def _mechanism(task: str, d: int, epsilon: float, beta: float | str) -> NetworkS
 
 
 def _posterior(trial: Trial, rng: np.random.Generator, mechanism: NetworkSample) -> Outputs:
-    target = mechanism.posterior(trial.records)
-    chain = OneChain(warmup=trial.warmup)
-    states = np.asarray(chain.run(target.density, target.data, target.initial(1, rng), rng).positions)[0]
+    states = OneChain(warmup=trial.warmup).states(mechanism.posterior(trial.records), rng)
     outputs = trial.outputs(states)
     spread = np.linspace(0, len(outputs) - 1, trial.releases).round().astype(int)
     mean = special.expit(outputs).mean(axis=0) if trial.task == "classification" else outputs.mean(axis=0)
