@@ -44,7 +44,7 @@ def test_the_legend_states_the_true_guarantee():
     figure = draw_view(VIEW, ROWS, note="A note.")
     (legend,) = figure.legends
     texts = [text.get_text() for text in legend.get_texts()]
-    assert "Chaudhuri, λ = 1/9  [not private: true ε up to (p−1)ε]" in texts
+    assert "Chaudhuri, λ = 1/9  [not private at ε; pε holds, p coefficients]" in texts
     assert "A note." in figure.get_suptitle()
 
 

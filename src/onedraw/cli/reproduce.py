@@ -52,6 +52,7 @@ def reproduce_command(
     A run that was stopped goes on where it stopped. No private data are read: the data sets are public.
     """
     from onedraw.experiments import EXPERIMENTS, VERSIONS, run
+    from onedraw.experiments.runner import check_extra
     from onedraw.reports.reproduction import CELLS, publish, write_page
 
     if listing:
@@ -64,15 +65,18 @@ def reproduce_command(
     if name is None:
         raise InvalidInput("Expected the name of an experiment, or 'all'. See: onedraw reproduce --list")
     one_of([*EXPERIMENTS, "all"], name=name, remedy="See: onedraw reproduce --list")
+    chosen = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
     _check_pictures()
+    for experiment in chosen:
+        check_extra(experiment)
     if jobs > 1:
         _share_compiled(out / CELLS)
     reports = []
-    for experiment in EXPERIMENTS.values() if name == "all" else [EXPERIMENTS[name]]:
-        for chosen in VERSIONS if version == BOTH else [version]:
-            with _progress(f"{experiment.name}, {chosen}") as progress:
+    for experiment in chosen:
+        for kind in VERSIONS if version == BOTH else [version]:
+            with _progress(f"{experiment.name}, {kind}") as progress:
                 results = run(
-                    experiment, version=chosen, size=size, folder=out / CELLS, jobs=jobs, progress=progress
+                    experiment, version=kind, size=size, folder=out / CELLS, jobs=jobs, progress=progress
                 )
             reports.append(publish(results, out))
             if not as_json:

@@ -49,8 +49,8 @@ class OneChain(NutsSampler):
 
 def near_mode(posterior: NetworkPosterior, rng: np.random.Generator) -> Array:
     """A place of high density, (p,)."""
-    jnp = importlib.import_module("jax.numpy")
     with double_precision():
+        jnp = importlib.import_module("jax.numpy")
         steep = _compiled(posterior.density)
         data = {name: jnp.asarray(values) for name, values in posterior.data.items()}
         smooth = {**data, "beta": jnp.asarray(NEAR_ONE)}

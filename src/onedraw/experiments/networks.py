@@ -223,6 +223,7 @@ def _simulated(task: str, figure: str, claims: tuple[Claim, ...]) -> Experiment:
         },
         cells=simulated_cells,
         run=run_simulated,
+        extra="jax",
         by=("method", "guarantee", "epsilon", "n"),
         values=_values(task),
         views=(_against_n(task, f"Figure {figure}: network {task} on simulated data, d = 2", None),),
@@ -243,6 +244,7 @@ def _uci(task: str, figure: str, data: tuple[str, ...], claims: tuple[Claim, ...
         },
         cells=uci_cells,
         run=run_uci,
+        extra="jax",
         by=("data", "method", "guarantee", "epsilon", "n"),
         values=_values(task),
         views=(_against_n(task, f"Figure {figure}: network {task} on UCI data", "data"),),
@@ -279,6 +281,7 @@ NETWORK_DIMENSIONS = Experiment(
     },
     cells=simulated_cells,
     run=run_simulated,
+    extra="jax",
     by=("task", "method", "guarantee", "epsilon", "d"),
     values=tuple(dict.fromkeys(name for task in TASKS for name in _values(task))),
     views=tuple(

@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from onedraw._validate import one_of, whole
 from onedraw._version import __version__
 from onedraw.datasets import load
+from onedraw.errors import MissingExtra
 from onedraw.experiments.spec import SEED, SIZES, VERSIONS, Cell, Experiment, Row, Verdict
 from onedraw.experiments.table import summarise, to_csv
 
@@ -73,6 +74,7 @@ def run(
     one_of(VERSIONS, version=version)
     one_of(SIZES, size=size)
     whole(jobs=jobs)
+    check_extra(experiment)
     cells = experiment.listed(version, size)
     keys = [_key(experiment, cell) for cell in cells]
     home = Path(folder)
@@ -108,6 +110,12 @@ def run(
         about=about,
         seconds=sum(done[key]["seconds"] for key in keys),
     )
+
+
+def check_extra(experiment: Experiment) -> None:
+    """Refuse an experiment whose extra is not installed before anything is computed."""
+    if experiment.extra is not None and _installed(experiment.extra) is None:
+        raise MissingExtra(f"The experiment {experiment.name}", experiment.extra)
 
 
 def versions() -> dict[str, str]:

@@ -133,6 +133,8 @@ class Experiment:
     views: tuple[View, ...] = ()
     claims: tuple[Claim, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+    extra: str | None = None
+    """The extra that ``run`` needs, if any; it is called like the distribution that it is about."""
     revision: int = 1
     """To be raised when ``run`` changes what it computes: older cells are then computed again."""
 

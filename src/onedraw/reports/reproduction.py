@@ -62,7 +62,8 @@ bounds (as published: the extremes of the training rows) are mapped to [-1, 1], 
 RUNNING = """\
 ## Running it
 
-`onedraw reproduce --list` names the experiments; `--size smoke` runs each in seconds. The UCI data are
+`onedraw reproduce --list` names the experiments; `--size smoke` runs each in seconds or, for networks,
+which need `pip install 'onedraw[jax]'`, in half a minute. The UCI data are
 read from the folder that `ONEDRAW_DATA` names, or downloaded from OpenML where it has a copy that can be
 checked. A run can be stopped at any moment and goes on where it stopped; finished cells lie in the
 folder `cells` beside the results. The numbers do not depend on the number of workers (`--jobs`).
