@@ -105,6 +105,13 @@ def test_simulated_labels_have_the_probabilities_of_the_network():
     assert data.test_response.mean() == pytest.approx(p.mean(), abs=slack)
 
 
+def test_every_simulated_classification_has_both_classes():
+    for d in (2, 32):
+        for repetition in range(10):
+            data = simulate_network("classification", n=50, d=d, repetition=repetition, seed=2023)
+            assert 0.05 < data.test_response.mean() < 0.95
+
+
 @pytest.mark.parametrize(("scaling", "response"), [("public", [0.0, 25.0, 50.0]), ("extremes", [3, 5, 7])])
 def test_responses_are_mapped_to_minus_one_and_one(scaling, response):
     response = np.array(response, dtype=float)

@@ -79,16 +79,24 @@ def simulate_network(task: str, *, n: int, d: int, repetition: int, seed: int) -
     """Records of a network of one hidden layer, the same for every method and every epsilon.
 
     As published: all weights and biases are N(0, 1), and the variance of a regression's residuals is the
-    exponential of a standard normal number.
+    exponential of a standard normal number. A classification that would have less than a tenth of one class
+    is drawn again: many have no second class at all, and then nothing to rank.
     """
     model = network(task, d)
     rng = stream("network truth", task, d, repetition, seed)
     truth, scale = rng.standard_normal((1, model.dim)), math.exp(0.5 * rng.standard_normal())
+
+    def outputs_at(features: Array) -> Array:
+        return forward(model.shape, model.activation, truth, features)[0, :, 0]
+
+    typical = draw_features(TEST_ROWS, d, stream("network features", d, seed))
+    while task == "classification" and abs(special.expit(outputs_at(typical)).mean() - 0.5) > 0.4:
+        truth = rng.standard_normal((1, model.dim))
     rng = stream("network records", task, n, d, repetition, seed)
 
     def draw(rows: int) -> tuple[Array, Array]:
         features = draw_features(rows, d, rng)
-        outputs = forward(model.shape, model.activation, truth, features)[0, :, 0]
+        outputs = outputs_at(features)
         if task == "classification":
             return features, np.asarray(rng.random(rows) < special.expit(outputs), dtype=float)
         return features, outputs + scale * rng.standard_normal(rows)

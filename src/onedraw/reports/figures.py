@@ -50,8 +50,8 @@ def draw_view(view: View, summary: Sequence[Row], note: str = "") -> Any:
             kept = rows if beside is None else select(rows, **{str(view.across): beside})
             kept = kept if below is None else select(kept, **{str(view.down): below})
             _draw_panel(panels[i, j], view, kept, labels)
-            if i == 0 and beside is not None:
-                panels[i, j].set_title(_panel_title(str(view.across), beside), fontsize=9)
+            title = [_panel_title(str(view.across), beside)] if i == 0 and beside is not None else []
+            panels[i, j].set_title("\n".join([*title, *_true_line(kept, view.curve)]), fontsize=8)
             if j == 0:
                 label = (
                     view.y_label
@@ -92,10 +92,19 @@ def _label(rows: Sequence[Row], curve: str, value: Value) -> str:
     return str(value) if guarantee is None else f"{value}  [{guarantee}]"
 
 
+def _true_line(rows: Sequence[Row], curve: str) -> list[str]:
+    """The true epsilons of a panel's curves in the order of the legend, if any is not the nominal one."""
+    if all(row.get("true_epsilon", row.get("epsilon")) == row.get("epsilon") for row in rows):
+        return []
+    ranges = [_true_epsilons(select(rows, **{curve: value})) for value in distinct(rows, curve)]
+    return [f"true: {' | '.join(ranges)}"]
+
+
 def _true_epsilons(rows: Sequence[Row]) -> str:
-    """The range over all panels, of a curve whose true guarantee is not the nominal one."""
-    found = [float(row["true_epsilon"]) for row in rows if "true_epsilon" in row]
-    return f"{min(found):.2g} to {max(found):.2g}" if found else ""
+    """Their range, in words."""
+    found = [f"{float(row['true_epsilon']):.2g}" for row in rows if "true_epsilon" in row]
+    ends = [min(found, key=float), max(found, key=float)] if found else [""]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _draw_panel(axis: Any, view: View, rows: Sequence[Row], labels: Mapping[Value, str]) -> None:
