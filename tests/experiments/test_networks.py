@@ -95,6 +95,18 @@ def test_simulated_regressions_are_networks_with_noise():
     assert (again.response == data.response).all()
 
 
+def test_the_log_variance_of_residuals_is_standard_normal():
+    """The mean of 60 of them, four standard errors."""
+    found = []
+    for repetition in range(60):
+        data = simulate_network("regression", n=1, d=1, repetition=repetition, seed=1)
+        hidden = np.maximum(data.test_features * data.truth[:10] + data.truth[10:20], 0.0)
+        predicted = hidden @ data.truth[20:30] + data.truth[30]
+        found.append(math.log(np.var(data.test_response - predicted)))
+    assert np.mean(found) == pytest.approx(0.0, abs=4.0 / math.sqrt(60))
+    assert np.std(found) == pytest.approx(1.0, abs=0.4)
+
+
 def test_simulated_labels_have_the_probabilities_of_the_network():
     """The share of ones against the mean probability, 5,000 test rows, four standard errors."""
     data = simulate_network("classification", n=50, d=2, repetition=3, seed=1)

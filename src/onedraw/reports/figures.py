@@ -51,7 +51,9 @@ def draw_view(view: View, summary: Sequence[Row], note: str = "") -> Any:
             kept = kept if below is None else select(kept, **{str(view.down): below})
             _draw_panel(panels[i, j], view, kept, labels)
             title = [_panel_title(str(view.across), beside)] if i == 0 and beside is not None else []
-            panels[i, j].set_title("\n".join([*title, *_true_line(kept, view.curve)]), fontsize=8)
+            title += _true_line(kept, view.curve)
+            if title:
+                panels[i, j].set_title("\n".join(title), fontsize=9 if len(title) == 1 else 8)
             if j == 0:
                 label = (
                     view.y_label
