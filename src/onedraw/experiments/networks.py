@@ -180,10 +180,8 @@ NOTES = {
         "as-published": f"The draw's beta is right as published. {PUBLISHED_SGD}",
     },
 }
-SCALED = {
-    "corrected": "Features and responses are scaled by public bounds.",
-    "as-published": "Features and responses are scaled by the training data's own extremes.",
-}
+SCALED = {"corrected": "public bounds", "as-published": "the training data's own extremes"}
+WHAT = {"regression": "Features and responses", "classification": "Features"}
 
 
 SMOKE = {"sizes": (50,), "epsilons": (5.0,), "repetitions": 2, "releases": 2, "warmup": 50}
@@ -194,7 +192,7 @@ SMOKE_FEATURES = 8
 def _against_n(task: str, title: str, down: str | None) -> View:
     return View(
         name=MEASURE[task],
-        title=f"{title} (dashed: the non-private twins)",
+        title=f"{title}; dashed: not private",
         x="n",
         y=MEASURE[task],
         twin=f"twin_{MEASURE[task]}",
@@ -244,7 +242,10 @@ def _uci(task: str, figure: str, data: tuple[str, ...], claims: tuple[Claim, ...
         values=_values(task),
         views=(_against_n(task, f"Figure {figure}: network {task} on UCI data", "data"),),
         claims=claims,
-        notes={version: f"{SCALED[version]} {note}" for version, note in NOTES[task].items()},
+        notes={
+            version: f"{WHAT[task]} are scaled by {SCALED[version]}. {note}"
+            for version, note in NOTES[task].items()
+        },
     )
 
 
@@ -282,7 +283,7 @@ NETWORK_DIMENSIONS = Experiment(
     views=tuple(
         View(
             name=task,
-            title=f"Figure 8: network {task} against the number of features, n = 1000",
+            title=f"Figure 8: network {task} against the number of features, n = 1000; dashed: not private",
             x="d",
             y=MEASURE[task],
             twin=f"twin_{MEASURE[task]}",
@@ -296,7 +297,7 @@ NETWORK_DIMENSIONS = Experiment(
     ),
     claims=DIMENSIONS_CLAIMS,
     notes={
-        version: f"{NOTES['regression'][version]} For classification weight 1 is right as published."
-        for version in SCALED
+        version: f"{note} For classification weight 1 is right as published."
+        for version, note in NOTES["regression"].items()
     },
 )

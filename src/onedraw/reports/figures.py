@@ -51,9 +51,11 @@ def draw_view(view: View, summary: Sequence[Row], note: str = "") -> Any:
             kept = kept if below is None else select(kept, **{str(view.down): below})
             _draw_panel(panels[i, j], view, kept, labels)
             title = [_panel_title(str(view.across), beside)] if i == 0 and beside is not None else []
-            title += _true_line(kept, view.curve)
-            if title:
-                panels[i, j].set_title("\n".join(title), fontsize=9 if len(title) == 1 else 8)
+            true = _true_line(kept, view.curve)
+            if title or true:
+                panels[i, j].set_title("\n".join(title + true), fontsize=8 if true else 9)
+            if view.log_x:
+                _mark(panels[i, j], view, kept if view.across == "data" else rows)
             if j == 0:
                 label = (
                     view.y_label
@@ -99,7 +101,7 @@ def _true_line(rows: Sequence[Row], curve: str) -> list[str]:
     if all(row.get("true_epsilon", row.get("epsilon")) == row.get("epsilon") for row in rows):
         return []
     ranges = [_true_epsilons(select(rows, **{curve: value})) for value in distinct(rows, curve)]
-    return [f"true: {' | '.join(ranges)}"]
+    return [f"true ε: {' | '.join(ranges)}"]
 
 
 def _true_epsilons(rows: Sequence[Row]) -> str:
@@ -144,11 +146,14 @@ def _draw_panel(axis: Any, view: View, rows: Sequence[Row], labels: Mapping[Valu
     if view.diagonal:
         ends = [min(float(row[view.x]) for row in rows), max(float(row[view.x]) for row in rows)]
         axis.plot(ends, ends, ":", color=FAINT)
-    if view.log_x:
-        places = sorted({float(row[view.x]) for row in rows})
-        axis.tick_params(which="minor", labelbottom=False)
-        if places and places[-1] < 100.0 * places[0]:  # decades would leave one label or two
-            axis.set_xticks(places, [f"{place:g}" for place in places])
+
+
+def _mark(axis: Any, view: View, rows: Sequence[Row]) -> None:
+    """Label the places of the rows, all that share the axis, or the decades where there are many."""
+    places = sorted({float(row[view.x]) for row in rows})
+    axis.tick_params(which="minor", labelbottom=False)
+    if places and places[-1] < 100.0 * places[0]:  # decades would leave one label or two
+        axis.set_xticks(places, [f"{place:g}" for place in places])
 
 
 def _cut(axes: Any, ceiling: float) -> None:

@@ -46,7 +46,8 @@ method is the draw with weight 1; network regression cannot reach these epsilons
 corrected version, it is the draw with β and w chosen together.
 
 Chaudhuri's penalty covers the intercept too: on unbalanced data (adult) with λ = 1/9 the coefficients have
-to make up for it, and even the non-private twin ranks the wrong way round.
+to make up for it, and even the non-private twin ranks the wrong way round. So do the networks of few
+steps of DP-SGD on these data.
 
 **What differs from the paper.** Draws are exact, and each cell averages several of them instead of
 drawing once. Simulated coefficients are N(0, 3²) as in the text, with an intercept that makes the mean
