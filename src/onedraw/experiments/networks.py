@@ -20,6 +20,7 @@ from onedraw.experiments.network_claims import (
     DIMENSIONS_CLAIMS,
     REGRESSION_CLAIMS,
     UCI_CLASSIFICATION_CLAIMS,
+    UCI_REGRESSION_CLAIMS,
 )
 from onedraw.experiments.network_methods import NETWORK_METHODS, NETWORKS_COMPARED, TASKS, Trial
 from onedraw.experiments.simulate import simulate_network
@@ -250,7 +251,9 @@ def _uci(task: str, figure: str, data: tuple[str, ...], claims: tuple[Claim, ...
 
 
 REGRESSION = _simulated("regression", "6", REGRESSION_CLAIMS)
-REGRESSION_UCI = _uci("regression", "6", ("boston", "kin8nm", "naval", "wine"), REGRESSION_CLAIMS, "kin8nm")
+REGRESSION_UCI = _uci(
+    "regression", "6", ("boston", "kin8nm", "naval", "wine"), UCI_REGRESSION_CLAIMS, "kin8nm"
+)
 CLASSIFICATION = _simulated("classification", "7", CLASSIFICATION_CLAIMS)
 CLASSIFICATION_UCI = _uci(
     "classification",
