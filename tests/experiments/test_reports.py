@@ -8,6 +8,7 @@ import pytest
 from onedraw.experiments import EXPERIMENTS, VERSIONS, run
 from onedraw.experiments.spec import View
 from onedraw.experiments.table import from_csv
+from onedraw.reports.canvas import FORMATS, as_bytes
 from onedraw.reports.figures import draw_view
 from onedraw.reports.reproduction import publish, write_page
 
@@ -43,7 +44,7 @@ def test_the_legend_states_the_true_guarantee():
     figure = draw_view(VIEW, ROWS, note="A note.")
     (legend,) = figure.legends
     texts = [text.get_text() for text in legend.get_texts()]
-    assert "Chaudhuri, λ = 1/9  [not private: true ε up to (p−1)ε]" in texts
+    assert "Chaudhuri, λ = 1/9  [not private at ε; pε holds, p coefficients]" in texts
     assert "A note." in figure.get_suptitle()
 
 
@@ -57,6 +58,26 @@ def test_twins_are_drawn_dashed():
     figure = draw_view(View(**{**vars(VIEW), "twin": "twin_error", "down": "method"}), ROWS)
     assert len(figure.axes) == 4
     assert [line.get_linestyle() for line in figure.axes[0].get_lines()] == ["-", "--"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_equal_numbers_give_equal_files(form, monkeypatch):
+    """Also on another day: Matplotlib would take the date from this variable."""
+    files = []
+    for day in ("0", "86400000"):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", day)
+        files.append(as_bytes(draw_view(VIEW, ROWS, note="A note."), form))
+    assert files[0] == files[1]
+    assert b"1970" not in files[0]
+
+
+def test_the_legend_has_the_range_of_true_epsilons():
+    rows = [
+        {**row, "method": "dp-sgd-published", "true_epsilon": 3.0 * row["epsilon"] + (row["n"] == 10)}
+        for row in ROWS[:4]
+    ]
+    (legend,) = draw_view(VIEW, rows).legends
+    assert legend.get_texts()[0].get_text() == "DP-SGD  [true ε 3 to 7, δ 1e-5]"
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
 
-from onedraw.errors import InvalidInput
+from onedraw.errors import InvalidInput, MissingExtra
 from onedraw.experiments import EXPERIMENTS, VERSIONS, run
 from onedraw.experiments.runner import read_finished
 from onedraw.experiments.spec import Verdict, stream
@@ -114,6 +115,13 @@ def test_a_missing_data_set_is_refused_before_anything_is_computed(tmp_path, mon
     with pytest.raises(InvalidInput, match=r"has no 'column_2C\.dat'"):
         run(EXPERIMENTS["logistic-uci"], size="smoke", folder=tmp_path)
     assert not lines(tmp_path / "logistic-uci.jsonl")
+
+
+def test_a_missing_extra_is_refused_before_anything_is_computed(tmp_path):
+    experiment = replace(EXPERIMENTS["update"], extra="a-package-that-nobody-has")
+    with pytest.raises(MissingExtra, match="The experiment update needs"):
+        run(experiment, size="smoke", folder=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 def test_every_experiment_has_both_sizes_and_distinct_cells():

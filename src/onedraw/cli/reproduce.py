@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,6 +52,7 @@ def reproduce_command(
     A run that was stopped goes on where it stopped. No private data are read: the data sets are public.
     """
     from onedraw.experiments import EXPERIMENTS, VERSIONS, run
+    from onedraw.experiments.runner import check_extra
     from onedraw.reports.reproduction import CELLS, publish, write_page
 
     if listing:
@@ -63,13 +65,18 @@ def reproduce_command(
     if name is None:
         raise InvalidInput("Expected the name of an experiment, or 'all'. See: onedraw reproduce --list")
     one_of([*EXPERIMENTS, "all"], name=name, remedy="See: onedraw reproduce --list")
+    chosen = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
     _check_pictures()
+    for experiment in chosen:
+        check_extra(experiment)
+    if jobs > 1:
+        _share_compiled(out / CELLS)
     reports = []
-    for experiment in EXPERIMENTS.values() if name == "all" else [EXPERIMENTS[name]]:
-        for chosen in VERSIONS if version == BOTH else [version]:
-            with _progress(f"{experiment.name}, {chosen}") as progress:
+    for experiment in chosen:
+        for kind in VERSIONS if version == BOTH else [version]:
+            with _progress(f"{experiment.name}, {kind}") as progress:
                 results = run(
-                    experiment, version=chosen, size=size, folder=out / CELLS, jobs=jobs, progress=progress
+                    experiment, version=kind, size=size, folder=out / CELLS, jobs=jobs, progress=progress
                 )
             reports.append(publish(results, out))
             if not as_json:
@@ -85,11 +92,17 @@ def reproduce_command(
 def _say_report(report: dict[str, Any], out: Path) -> None:
     say(f"{report['title']} ({report['version']}): {report['cells']} cells", style="bold")
     for claim in report["claims"]:
-        count = f" ({claim['right']} of {claim['cases']})" if claim["cases"] else ""
-        say(f"  {claim['statement']}\n    {claim['verdict']}{count}: {claim['numbers']}")
+        word = f"{claim['verdict']} {claim['count']}".rstrip()
+        say(f"  {claim['statement']}\n    {word}: {claim['numbers']}")
     files = [f"{report['experiment']}.{report['version']}.csv", *(p["file"] for p in report["pictures"])]
     say(f"  Wrote {', '.join(files)} to {out}")
     say()
+
+
+def _share_compiled(folder: Path) -> None:
+    """Let workers share what JAX has compiled, and compute in one thread each. Their environment is ours."""
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str((folder / "compiled").absolute()))
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 
 def _check_pictures() -> None:

@@ -2,8 +2,17 @@
 """The paper's experiments as declarative specifications, and the one runner that computes them."""
 
 from onedraw.experiments.attacks import ATTACKS
-from onedraw.experiments.illustrations import CALIBRATION, INFLUENCE, UPDATE
-from onedraw.experiments.logistic import DIMENSIONS, SIMULATED, UCI
+from onedraw.experiments.gaussian_calibration import CALIBRATION
+from onedraw.experiments.illustrations import INFLUENCE, UPDATE
+from onedraw.experiments.logistic import DIMENSIONS, SIMULATED
+from onedraw.experiments.logistic_uci import UCI
+from onedraw.experiments.networks import (
+    CLASSIFICATION,
+    CLASSIFICATION_UCI,
+    NETWORK_DIMENSIONS,
+    REGRESSION,
+    REGRESSION_UCI,
+)
 from onedraw.experiments.requirements import REQUIREMENTS
 from onedraw.experiments.runner import Results, run
 from onedraw.experiments.spec import SIZES, VERSIONS, Experiment
@@ -17,7 +26,12 @@ EXPERIMENTS = {
         SIMULATED,
         UCI,
         CALIBRATION,
+        REGRESSION,
+        REGRESSION_UCI,
+        CLASSIFICATION,
+        CLASSIFICATION_UCI,
         DIMENSIONS,
+        NETWORK_DIMENSIONS,
         ATTACKS,
         REQUIREMENTS,
         CONSISTENCY,

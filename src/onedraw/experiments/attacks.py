@@ -23,7 +23,7 @@ from scipy import special
 
 from onedraw.audit import Attack, Counts, NoiseDensity, clopper_pearson, log_ratio, paper_pair
 from onedraw.experiments.claims import OURS, PAPER
-from onedraw.experiments.logistic import log_rmse
+from onedraw.experiments.measures import log_rmse
 from onedraw.experiments.methods import (
     COMPARED,
     DELTA,

@@ -1,30 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How summarised numbers decide a statement of the paper: comparisons, each with its numbers in a sentence.
+"""How numbers decide a statement of the paper: comparisons, each with its numbers in a sentence.
+
+Methods are compared on the same data sets: the difference is taken repetition by repetition, and counts only
+if its mean is beyond two standard errors. Less than that, or less than is printed, is a tie.
 
 The paper's method is the draw with weight 1 (``beta-paper``), and it is compared with the paper's other
 methods. ``beta-auto`` is this library's choice and has statements of its own.
 
->>> rows = [{"method": "beta-paper", "epsilon": 1.0, "n": 100, "auc": 0.9},
-...         {"method": "minami", "epsilon": 1.0, "n": 100, "auc": 0.8}]
+>>> rows = [{"method": name, "epsilon": 1.0, "n": 100, "repetition": i, "auc": auc + 0.01 * i}
+...         for name, auc in (("beta-paper", 0.9), ("minami", 0.8)) for i in range(3)]
 >>> print(best(rows, "auc", by=("epsilon",), lowest=False, n=100))
-Holds (1 of 1): epsilon 1: 0.900 against 0.800 (Minami).
+Holds (1 of 1): epsilon 1: 0.910 against 0.810 (Minami).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 
-from onedraw.experiments.methods import METHODS
+import numpy as np
+
+from onedraw.experiments.named import NAMED
 from onedraw.experiments.spec import Row, Value, Verdict
 from onedraw.experiments.table import distinct, one, select
+from onedraw.types import Array
 
 PAPER = "beta-paper"
 OURS = "beta-auto"
 SHOWN = 8
 LEVEL = 5e-4
-"""Differences below what is printed count as none, and for the claim."""
+"""Differences below what is printed count as none."""
+STANDARD_ERRORS = 2.0
+
+
+@dataclass(frozen=True)
+class Lead:
+    """By how much one method is better than another on average, and the standard error of that."""
+
+    mean: float
+    error: float
+
+    @classmethod
+    def of(cls, differences: Array) -> Lead:
+        """From one difference per repetition; of a single one the error is not known."""
+        finite = differences[np.isfinite(differences)]
+        if not len(finite):
+            return cls(math.nan, math.nan)
+        error = float(finite.std(ddof=1) / math.sqrt(len(finite))) if len(finite) > 1 else math.nan
+        return cls(float(finite.mean()), error)
+
+    @property
+    def noise(self) -> float:
+        """What the mean must exceed, either way, to count. Without an error nothing does."""
+        return math.inf if math.isnan(self.error) else max(LEVEL, STANDARD_ERRORS * self.error)
+
+    @property
+    def right(self) -> bool:
+        """Whether the method is better beyond noise."""
+        return self.mean > self.noise
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it is worse beyond noise."""
+        return self.mean < -self.noise
+
+    @property
+    def verb(self) -> str:
+        """Between the two numbers."""
+        return "against" if self.right else "behind" if self.wrong else "level with"
+
+
+@dataclass
+class Tally:
+    """Cases as they are decided."""
+
+    right: int = 0
+    ties: int = 0
+    parts: list[str] = field(default_factory=list)
+
+    def add(self, lead: Lead, text: str) -> None:
+        """One more case."""
+        self.right += lead.right
+        self.ties += not (lead.right or lead.wrong)
+        self.parts.append(text)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of all cases."""
+        return Verdict(self.right, len(self.parts), joined(self.parts), self.ties)
 
 
 def cases(rows: Sequence[Row], by: Sequence[str]) -> list[dict[str, Value]]:
@@ -34,48 +99,80 @@ def cases(rows: Sequence[Row], by: Sequence[str]) -> list[dict[str, Value]]:
     return [case for case in listed if select(rows, **case)]
 
 
-def best(
-    rows: Sequence[Row], column: str, *, by: Sequence[str], lowest: bool, method: str = PAPER, **where: Value
-) -> Verdict:
-    """Whether ``method`` has the lowest (or highest) mean in every case; the runner-up is named."""
+def scores(rows: Sequence[Row], column: str, method: str) -> dict[Value, float]:
+    """The number of each repetition."""
+    return {row["repetition"]: float(row[column]) for row in select(rows, method=method)}
+
+
+def mean(rows: Sequence[Row], column: str, method: str) -> float:
+    """Over the repetitions that have a number; NaN if none has."""
+    found = np.array(list(scores(rows, column, method).values()))
+    finite = found[np.isfinite(found)]
+    return float(finite.mean()) if len(finite) else math.nan
+
+
+def differences(rows: Sequence[Row], column: str, method: str, rival: str, *, lowest: bool) -> Array:
+    """By how much ``method`` is better in each repetition that both have."""
+    own, other = scores(rows, column, method), scores(rows, column, rival)
     sign = 1.0 if lowest else -1.0
-    right, parts = 0, []
-    kept = select(rows, **where)
-    others = [name for name in distinct(kept, "method") if name not in (PAPER, OURS)]
-    found = cases(kept, by)
-    for case in found:
-        own = one(kept, column, method=method, **case)
-        scores = {name: one(kept, column, method=name, **case) for name in others}
-        scores = {name: score for name, score in scores.items() if not math.isnan(score)}
-        rival = min(scores, key=lambda name: sign * scores[name])
-        lead = sign * (scores[rival] - own)
-        right += lead >= -LEVEL
-        verb = "against" if lead > LEVEL else "level with" if lead >= -LEVEL else "behind"
-        parts.append(f"{_named(case)}: {own:.3f} {verb} {scores[rival]:.3f} ({METHODS[str(rival)].label})")
-    return Verdict(right, len(found), _joined(parts))
+    return np.array([sign * (other[key] - own[key]) for key in own if key in other])
+
+
+def runner_up(rows: Sequence[Row], column: str, *, lowest: bool) -> str | None:
+    """The best of the methods that the paper compares with, by its mean."""
+    others = [str(name) for name in distinct(rows, "method") if name not in (PAPER, OURS)]
+    found = {name: mean(rows, column, name) for name in others}
+    found = {name: score if lowest else -score for name, score in found.items() if not math.isnan(score)}
+    return min(found, key=lambda name: found[name]) if found else None
+
+
+def better(
+    rows: Sequence[Row],
+    column: str,
+    method: str,
+    rival: str | None,
+    *,
+    by: Sequence[str],
+    lowest: bool,
+    **where: Value,
+) -> Verdict:
+    """Whether ``method`` beats ``rival``, or without one the best of the others, in every case."""
+    kept, tally = select(rows, **where), Tally()
+    for case in cases(kept, by):
+        here = select(kept, **case)
+        against = rival if rival is not None else runner_up(here, column, lowest=lowest)
+        if against is None:
+            continue
+        lead = Lead.of(differences(here, column, method, against, lowest=lowest))
+        own, other = (mean(here, column, name) for name in (method, against))
+        tally.add(lead, f"{in_words(case)}: {own:.3f} {lead.verb} {other:.3f} ({NAMED[against].label})")
+    return tally.verdict
+
+
+def best(rows: Sequence[Row], column: str, *, by: Sequence[str], lowest: bool, **where: Value) -> Verdict:
+    """Whether the paper's method beats all others in every case; the runner-up is named."""
+    return better(rows, column, PAPER, None, by=by, lowest=lowest, **where)
 
 
 def no_worse(rows: Sequence[Row], column: str, *, by: Sequence[str], lowest: bool, **where: Value) -> Verdict:
     """Whether this library's choice is no worse than weight 1, within two standard errors."""
-    sign = 1.0 if lowest else -1.0
     kept = select(rows, **where)
     if OURS not in distinct(kept, "method"):
         return Verdict(0, 0, "not part of this version.")
     right, parts = 0, []
     found = cases(kept, by)
     for case in found:
-        ours, paper = (one(kept, column, method=name, **case) for name in (OURS, PAPER))
-        errors = [one(kept, f"{column}_se", method=name, **case) for name in (OURS, PAPER)]
-        slack = 2.0 * math.hypot(*(0.0 if math.isnan(error) else error for error in errors))
-        right += sign * (ours - paper) <= slack
-        parts.append(f"{_named(case)}: {ours:.3f} against {paper:.3f}")
-    return Verdict(right, len(found), _joined(parts))
+        here = select(kept, **case)
+        right += not Lead.of(differences(here, column, OURS, PAPER, lowest=lowest)).wrong
+        ours, paper = (mean(here, column, name) for name in (OURS, PAPER))
+        parts.append(f"{in_words(case)}: {ours:.3f} against {paper:.3f}")
+    return Verdict(right, len(found), joined(parts))
 
 
 def near_twin(
     rows: Sequence[Row], column: str, *, method: str, within: float, by: Sequence[str], **where: Value
 ) -> Verdict:
-    """Whether the private mean is within ``within`` of its non-private twin's.
+    """Whether the private mean is within ``within`` of its non-private twin's; of summarised rows.
 
     Logarithms are compared as what they are logarithms of: a draw is a constant factor worse than its mean,
     at every n, and still approaches it.
@@ -88,23 +185,17 @@ def near_twin(
         if column.startswith("log_"):
             private, twin = math.exp(private), math.exp(twin)
         right += abs(private - twin) <= within
-        parts.append(f"{_named(case)}: {private:.3f}, twin {twin:.3f}")
-    return Verdict(right, len(found), f"within {within:g}: {_joined(parts)}")
+        parts.append(f"{in_words(case)}: {private:.3f}, twin {twin:.3f}")
+    return Verdict(right, len(found), f"within {within:g}: {joined(parts)}")
 
 
-def gap(rows: Sequence[Row], column: str, *, lowest: bool, **where: Value) -> float:
-    """How far the paper's method leads the best of the others; negative if it is behind."""
-    kept = select(rows, **where)
-    own = one(kept, column, method=PAPER)
-    others = [float(row[column]) for row in kept if row["method"] not in (PAPER, OURS)]
-    return min(others) - own if lowest else own - max(others)
-
-
-def _named(case: dict[str, Value]) -> str:
-    values = [value if name == "data" else f"{name} {value:g}" for name, value in case.items()]
+def in_words(case: Mapping[str, Value]) -> str:
+    """A case in words."""
+    values = [value if isinstance(value, str) else f"{name} {value:g}" for name, value in case.items()]
     return " ".join(map(str, values))
 
 
-def _joined(parts: list[str]) -> str:
+def joined(parts: Sequence[str]) -> str:
+    """The first cases as a sentence."""
     rest = f"; and {len(parts) - SHOWN} more" if len(parts) > SHOWN else ""
-    return "; ".join(parts[:SHOWN]) + rest + "."
+    return ("; ".join(parts[:SHOWN]) or "nothing to compare") + rest + "."

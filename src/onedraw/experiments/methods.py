@@ -238,7 +238,7 @@ def _listed() -> dict[str, Method]:
                 Method(
                     name=name + suffix,
                     label=f"Chaudhuri, λ = {label}",
-                    promise="not private: true ε up to (p−1)ε" if suffix else "ε",
+                    promise="not private at ε; pε holds, p coefficients" if suffix else "ε",
                     draw=_chaudhuri(PENALTIES[name], version),
                     state=noise,
                 )

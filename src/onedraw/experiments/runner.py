@@ -17,6 +17,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,12 @@ from threadpoolctl import threadpool_limits
 from onedraw._validate import one_of, whole
 from onedraw._version import __version__
 from onedraw.datasets import load
-from onedraw.experiments.spec import SEED, SIZES, VERSIONS, Cell, Experiment, Row
+from onedraw.errors import MissingExtra
+from onedraw.experiments.spec import SEED, SIZES, VERSIONS, Cell, Experiment, Row, Verdict
 from onedraw.experiments.table import summarise, to_csv
 
+OPTIONAL = ("jax", "blackjax", "jax-privacy", "dp-accounting")
+"""What networks need beside the core; named where installed."""
 Progress = Callable[[int, int], None]
 """Called with the number of cells done and of all cells."""
 
@@ -48,6 +52,14 @@ class Results:
     seconds: float
     """Of computation, on all workers and in all attempts together."""
 
+    @property
+    def verdicts(self) -> list[tuple[str, Verdict]]:
+        """Every claim of the experiment, and whether these numbers bear it out."""
+        return [
+            (claim.statement, claim.check(self.rows if claim.by_repetition else self.summary))
+            for claim in self.experiment.claims
+        ]
+
 
 def run(
     experiment: Experiment,
@@ -62,6 +74,7 @@ def run(
     one_of(VERSIONS, version=version)
     one_of(SIZES, size=size)
     whole(jobs=jobs)
+    check_extra(experiment)
     cells = experiment.listed(version, size)
     keys = [_key(experiment, cell) for cell in cells]
     home = Path(folder)
@@ -99,6 +112,12 @@ def run(
     )
 
 
+def check_extra(experiment: Experiment) -> None:
+    """Refuse an experiment whose extra is not installed before anything is computed."""
+    if experiment.extra is not None and _installed(experiment.extra) is None:
+        raise MissingExtra(f"The experiment {experiment.name}", experiment.extra)
+
+
 def versions() -> dict[str, str]:
     """Of everything that decides the numbers."""
     return {
@@ -107,7 +126,15 @@ def versions() -> dict[str, str]:
         "numpy": numpy.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,
+        **{name: found for name in OPTIONAL if (found := _installed(name)) is not None},
     }
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _key(experiment: Experiment, cell: Cell) -> str:

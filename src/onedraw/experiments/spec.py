@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -59,11 +59,19 @@ class View:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How many of the cases that a claim is about bear it out, and the numbers that say so."""
+    """How many of the cases that a claim is about bear it out, and the numbers that say so.
+
+    ``ties`` are the cases where the difference is within noise: they neither bear out the claim nor speak
+    against it.
+
+    >>> print(Verdict(3, 5, "some numbers.", ties=2))
+    Holds or ties (3 of 5, 2 ties): some numbers.
+    """
 
     right: int
     cases: int
     numbers: str
+    ties: int = 0
 
     @property
     def word(self) -> str:
@@ -72,18 +80,39 @@ class Verdict:
             return "Undecided"
         if self.right == self.cases:
             return "Holds"
+        if self.ties == self.cases:
+            return "No difference"
+        if self.right + self.ties == self.cases:
+            return "Holds or ties"
         return "Holds in part" if self.right else "Does not hold"
 
+    @property
+    def count(self) -> str:
+        """The numbers of cases, in brackets; nothing if there are none."""
+        if not self.cases:
+            return ""
+        ties = f", {self.ties} {'tie' if self.ties == 1 else 'ties'}" if self.ties else ""
+        return f"({self.right} of {self.cases}{ties})"
+
+    def about(self, what: str) -> Verdict:
+        """The same verdict whose numbers begin with what they are."""
+        return replace(self, numbers=f"{what}, {self.numbers}")
+
     def __str__(self) -> str:
-        return f"{self.word} ({self.right} of {self.cases}): {self.numbers}"
+        return f"{' '.join(filter(None, (self.word, self.count)))}: {self.numbers}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A statement of the paper, and how the summarised rows decide it."""
+    """A statement of the paper, and how the rows decide it.
+
+    ``check`` is given the summarised rows or, for a comparison of methods on the same data sets, the rows of
+    every repetition (``by_repetition``).
+    """
 
     statement: str
     check: Callable[[Sequence[Row]], Verdict]
+    by_repetition: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +133,8 @@ class Experiment:
     views: tuple[View, ...] = ()
     claims: tuple[Claim, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+    extra: str | None = None
+    """The extra that ``run`` needs, if any; it is called like the distribution that it is about."""
     revision: int = 1
     """To be raised when ``run`` changes what it computes: older cells are then computed again."""
 

@@ -55,6 +55,17 @@ def distinct(rows: Sequence[Row], column: str) -> list[Value]:
     return list(dict.fromkeys(row[column] for row in rows))
 
 
+def largest(rows: Sequence[Row], column: str) -> float:
+    """The largest number in a column."""
+    return max(float(row[column]) for row in rows)
+
+
+def at_largest_n(rows: Sequence[Row]) -> list[Row]:
+    """The rows with the largest n of their data set."""
+    most = {name: largest(select(rows, data=name), "n") for name in distinct(rows, "data")}
+    return [row for row in rows if row["n"] == most[row["data"]]]
+
+
 def to_csv(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
     """Text of a CSV file whose first line is a comment, ``# {...}``, with the origin of the numbers."""
     text = io.StringIO()

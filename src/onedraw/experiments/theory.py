@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import special
 
-from onedraw.experiments.logistic import log_rmse
+from onedraw.experiments.measures import log_rmse
 from onedraw.experiments.methods import beta_mechanism
 from onedraw.experiments.simulate import draw_labels
 from onedraw.experiments.spec import Cell, Claim, Experiment, Row, Verdict, View, stream

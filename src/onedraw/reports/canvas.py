@@ -15,6 +15,9 @@ COLOURS = (PRIVATE, PLAIN, "#588157", "#7b5ea7", "#b08900", "#444444")
 """Of several curves, in this order."""
 DPI = 110
 FORMATS = ("png", "svg", "pdf")
+NO_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+REPEATABLE = {"svg.fonttype": "none", "svg.hashsalt": "onedraw"}
+"""Text as text instead of outlines of letters, which are most of the file, and identifiers by content."""
 
 
 def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
@@ -45,7 +48,8 @@ def picture_format(path: str) -> str:
 
 
 def as_bytes(figure: Any, form: str) -> bytes:
-    """The figure as a file of this format."""
+    """The figure as a file of this format: equal figures give equal bytes, with no date in them."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=form)
+    with importlib.import_module("matplotlib").rc_context(REPEATABLE):
+        figure.savefig(buffer, format=form, metadata=NO_DATE.get(form))
     return buffer.getvalue()

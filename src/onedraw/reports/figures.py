@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onedraw.experiments.methods import METHODS, PUBLISHED
+from onedraw.experiments.methods import PUBLISHED
+from onedraw.experiments.named import NAMED
 from onedraw.experiments.spec import Row, Value, View
 from onedraw.experiments.table import distinct, select
 from onedraw.reports.canvas import COLOURS, FAINT, new_figure
@@ -20,6 +21,8 @@ METHOD_COLOURS = {
     "chaudhuri-fixed": "#e8a87c",
     "chaudhuri-code": "#7a2e1d",
     "minami": "#588157",
+    "beta": "#7fb7c9",
+    "dp-sgd": "#c8553d",
 }
 PANEL_WIDTH, PANEL_HEIGHT = 2.7, 2.2
 
@@ -37,13 +40,21 @@ def draw_view(view: View, summary: Sequence[Row], note: str = "") -> Any:
     panels = figure.subplots(
         len(down), len(across), squeeze=False, sharex=view.across != "data", sharey="row"
     )
+    labels = {
+        value: _label(select(rows, **{view.curve: value}), view.curve, value)
+        for value in distinct(rows, view.curve)
+    }
     for i, below in enumerate(down):
         for j, beside in enumerate(across):
             kept = rows if beside is None else select(rows, **{str(view.across): beside})
             kept = kept if below is None else select(kept, **{str(view.down): below})
-            _draw_panel(panels[i, j], view, kept, distinct(rows, view.curve))
-            if i == 0 and beside is not None:
-                panels[i, j].set_title(_panel_title(str(view.across), beside), fontsize=9)
+            _draw_panel(panels[i, j], view, kept, labels)
+            title = [_panel_title(str(view.across), beside)] if i == 0 and beside is not None else []
+            true = _true_line(kept, view.curve)
+            if title or true:
+                panels[i, j].set_title("\n".join(title + true), fontsize=8 if true else 9)
+            if view.log_x:
+                _mark(panels[i, j], view, kept if view.across == "data" else rows)
             if j == 0:
                 label = (
                     view.y_label
@@ -61,37 +72,50 @@ def draw_view(view: View, summary: Sequence[Row], note: str = "") -> Any:
     figure.suptitle(
         "\n".join([heading, *([textwrap.fill(note, wide)] if note else [])]), fontsize=9, x=0.01, ha="left"
     )
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    if view.down == view.curve:  # one curve a panel: it is named at the left
-        labels = handles = []
-    if handles:
+    handles, texts = panels[0, 0].get_legend_handles_labels()
+    if handles and view.down != view.curve:  # one curve a panel is named at the left
         columns = max(1, min(3, int(width // 2.6)))
-        figure.legend(handles, labels, loc="outside lower left", ncols=columns, fontsize=8, frameon=False)
+        figure.legend(handles, texts, loc="outside lower left", ncols=columns, fontsize=8, frameon=False)
     return figure
 
 
 def _panel_title(column: str, value: Value) -> str:
     if column == "method":
-        return METHODS[str(value)].label
+        return NAMED[str(value)].label
     return str(value) if column == "data" else f"{column} = {value:g}"
 
 
 def _label(rows: Sequence[Row], curve: str, value: Value) -> str:
     if curve == "method":
-        method = METHODS[str(value)]
-        return f"{method.label}  [{method.promise}]"
+        method = NAMED[str(value)]
+        return f"{method.label}  [{method.promise.format(_true_epsilons(rows))}]"
     if curve == "epsilon":
         return f"epsilon {value:g}"
     guarantee = rows[0].get("guarantee")
     return str(value) if guarantee is None else f"{value}  [{guarantee}]"
 
 
-def _draw_panel(axis: Any, view: View, rows: Sequence[Row], curves: Sequence[Value]) -> None:
+def _true_line(rows: Sequence[Row], curve: str) -> list[str]:
+    """The true epsilons of a panel's curves in the order of the legend, if any is not the nominal one."""
+    if all(row.get("true_epsilon", row.get("epsilon")) == row.get("epsilon") for row in rows):
+        return []
+    ranges = [_true_epsilons(select(rows, **{curve: value})) for value in distinct(rows, curve)]
+    return [f"true ε: {' | '.join(ranges)}"]
+
+
+def _true_epsilons(rows: Sequence[Row]) -> str:
+    """Their range, in words."""
+    found = [f"{float(row['true_epsilon']):.2g}" for row in rows if "true_epsilon" in row]
+    ends = [min(found, key=float), max(found, key=float)] if found else [""]
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _draw_panel(axis: Any, view: View, rows: Sequence[Row], labels: Mapping[Value, str]) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.tick_params(labelsize=7)
     if view.log_x:
         axis.set_xscale("log")
-    for number, value in enumerate(curves):
+    for number, (value, label) in enumerate(labels.items()):
         kept = select(rows, **{view.curve: value})
         if not kept:
             continue
@@ -100,7 +124,7 @@ def _draw_panel(axis: Any, view: View, rows: Sequence[Row], curves: Sequence[Val
         y = [float(row[view.y]) for row in kept]
         few = len(x) <= 12
         style = "o-" if few else "-"
-        axis.plot(x, y, style, color=colour, ms=3, lw=1.3, label=_label(kept, view.curve, value))
+        axis.plot(x, y, style, color=colour, ms=3, lw=1.3, label=label)
         errors = [float(row.get(f"{view.y}_se", math.nan)) for row in kept]
         if few and any(error > 0 for error in errors):
             low = [a - 2.0 * e for a, e in zip(y, errors, strict=True)]
@@ -121,11 +145,14 @@ def _draw_panel(axis: Any, view: View, rows: Sequence[Row], curves: Sequence[Val
     if view.diagonal:
         ends = [min(float(row[view.x]) for row in rows), max(float(row[view.x]) for row in rows)]
         axis.plot(ends, ends, ":", color=FAINT)
-    if view.log_x:
-        places = sorted({float(row[view.x]) for row in rows})
-        axis.tick_params(which="minor", labelbottom=False)
-        if places and places[-1] < 100.0 * places[0]:  # decades would leave one label or two
-            axis.set_xticks(places, [f"{place:g}" for place in places])
+
+
+def _mark(axis: Any, view: View, rows: Sequence[Row]) -> None:
+    """Label the places of the rows, all that share the axis, or the decades where there are many."""
+    places = sorted({float(row[view.x]) for row in rows})
+    axis.tick_params(which="minor", labelbottom=False)
+    if places and places[-1] < 100.0 * places[0]:  # decades would leave one label or two
+        axis.set_xticks(places, [f"{place:g}" for place in places])
 
 
 def _cut(axes: Any, ceiling: float) -> None:
