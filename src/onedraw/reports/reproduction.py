@@ -65,7 +65,9 @@ There are fewer n and epsilons of networks than in the paper, and at most 1,000 
 There are 10 repetitions of figures 6 and 7 on simulated data and 5 on UCI data and of figure 8, too few for
 small differences; each cell averages five releases. The 10 were not planned: with 5, every case of network
 regression on simulated data was a tie, in both versions, and the number was raised after that was seen, so
-these verdicts are less certain than two standard errors suggest. The paper does not say how responses are scaled; here
+these verdicts are less certain than two standard errors suggest.
+
+The paper does not say how responses are scaled; here
 public bounds (as published: the extremes of the training rows) are mapped to [-1, 1], and RMSE is in those
 units. Simulated networks are the published ones, drawn again if they have less than a tenth of one class;
 with two features, even the true one ranks only a little better than chance.
