@@ -9,8 +9,8 @@ comparison only.
 * ``beta-auto``, ``beta-paper``: a draw of the beta-divergence posterior, beta and weight chosen together or
   weight 1. Twin: the posterior mean.
 * ``chaudhuri-vanishing``, ``chaudhuri-fixed``: output perturbation with lambda = 1/(9n) and 1/9. Twin: the
-  estimate before noise. As published, the noise is per coordinate Laplace(2/(n lambda epsilon)), too small by
-  a factor of up to p - 1 for p coefficients; corrected, it is spherical noise of the proved scale.
+  estimate before noise. As published, the noise is per coordinate Laplace(2/(n lambda epsilon)), too little
+  for p >= 3 coefficients and enough for p epsilon; corrected, it is spherical noise of the proved scale.
 * ``chaudhuri-code``: as the published code has it, lambda = 1/(9 sqrt n); not one of the described choices.
 * ``minami``: a draw of the Gibbs posterior, delta = 1e-5. Twin: the posterior mean. As published, the weight
   comes from a formula proved for epsilon <= 1; corrected, from the exact curve.
@@ -21,7 +21,7 @@ comparison only.
 >>> method.fit(x, y, epsilon=1.0, num_draws=3, rng=np.random.default_rng(0)).draws.shape
 (3, 2)
 >>> METHODS["chaudhuri-fixed-published"].guarantee(epsilon=0.5, dim=6)
-'not private at epsilon 0.5: true epsilon up to 2.5'
+'not private at epsilon 0.5, proved at 3'
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _published_chaudhuri(epsilon: float, dim: int) -> str:
         return _pure(epsilon, dim)
     if dim == 2:
         return f"epsilon {epsilon:g} not proved, {2.0 * epsilon:g} is"
-    return f"not private at epsilon {epsilon:g}: true epsilon up to {(dim - 1) * epsilon:g}"
+    return f"not private at epsilon {epsilon:g}, proved at {dim * epsilon:g}"
 
 
 def _published_minami(epsilon: float, dim: int) -> str:
