@@ -50,10 +50,10 @@ class OneChain(NutsSampler):
 def near_mode(posterior: NetworkPosterior, rng: np.random.Generator) -> Array:
     """A place of high density, (p,)."""
     with double_precision():
-        jnp = importlib.import_module("jax.numpy")
+        jax = importlib.import_module("jax")
         steep = _compiled(posterior.density)
-        data = {name: jnp.asarray(values) for name, values in posterior.data.items()}
-        smooth = {**data, "beta": jnp.asarray(NEAR_ONE)}
+        data = jax.tree.map(jax.numpy.asarray, posterior.data)
+        smooth = {**data, "beta": jax.numpy.asarray(NEAR_ONE)}
 
         def climb(start: Array, among: dict[str, Any], iterations: int) -> Any:
             def objective(theta: Array) -> tuple[float, Array]:
