@@ -19,7 +19,6 @@ True
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import math
 import os
@@ -30,8 +29,9 @@ from typing import Any
 
 import numpy as np
 
+from onedraw._extras import optional
 from onedraw._version import __version__
-from onedraw.errors import MissingExtra, OnedrawError, ReleaseFormatError
+from onedraw.errors import OnedrawError, ReleaseFormatError
 from onedraw.model import read_model
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.samplers.base import Evidence
@@ -138,10 +138,7 @@ class Release:
 
         An ``InferenceData`` of ArviZ below 1.0, an xarray ``DataTree`` from there on.
         """
-        try:
-            arviz = importlib.import_module("arviz")
-        except ImportError as error:
-            raise MissingExtra("Export to ArviZ", "all") from error
+        arviz = optional("arviz", "Export to ArviZ", "all")
         columns = zip(self.model.parameter_names(), self.parameters.flat().T, strict=True)
         posterior = {name: values[None, :] for name, values in columns}
         grouped = _takes_groups(arviz)

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from onedraw.errors import InvalidInput, MissingExtra
+from onedraw._extras import optional
+from onedraw.errors import InvalidInput
 from onedraw.model import Bounds
 
 VERSUS = " (vs "
@@ -115,10 +116,7 @@ def _toml() -> tuple[Any, type[Exception]]:
 
 
 def _yaml() -> tuple[Any, type[Exception]]:
-    try:
-        module = importlib.import_module("yaml")
-    except ImportError as error:
-        raise MissingExtra("A YAML specification", "all") from error
+    module = optional("yaml", "A YAML specification", "all")
     return module.safe_load, module.YAMLError
 
 

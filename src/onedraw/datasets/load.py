@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from onedraw._extras import optional
 from onedraw._validate import one_of
 from onedraw.datasets.records import Categories, DataSet, Ignored
 from onedraw.datasets.registry import DATASETS
-from onedraw.errors import InvalidInput, MissingExtra
+from onedraw.errors import InvalidInput
 from onedraw.types import Array
 
 VARIABLE = "ONEDRAW_DATA"
@@ -92,10 +93,7 @@ def read_rows(data: DataSet, home: Path) -> list[list[str]]:
 def download(data: DataSet) -> list[list[str]]:
     """The cells of OpenML's copy, as strings in the order of the published file's columns."""
     assert data.openml is not None
-    try:
-        importlib.import_module("pandas")
-    except ImportError:
-        raise MissingExtra("A download from OpenML", "all") from None
+    optional("pandas", "A download from OpenML", "all")
     fetch = importlib.import_module("sklearn.datasets").fetch_openml
     frame: Any = fetch(data_id=data.openml.data_id, as_frame=True, parser="auto").frame
     chosen = frame[list(data.openml.columns)]

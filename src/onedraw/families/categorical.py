@@ -173,7 +173,8 @@ def contrast_basis(num_classes: int) -> Array:
 def _loss_in_place(probability: Array, gain: Array, observed: Array, beta: float) -> Array:
     """(1 - p_y^b)/b - (1 - I)/beta from p, p^b - 1 and the gain of the response, overwriting the first."""
     probability *= gain  # sum_k p_k (p_k^b - 1) = I - 1
-    return observed / (1.0 - beta) + probability.sum(axis=0) / beta  # type: ignore[no-any-return]
+    loss: Array = observed / (1.0 - beta) + probability.sum(axis=0) / beta
+    return loss
 
 
 def _codes(y: Array) -> AnyArray:

@@ -45,15 +45,15 @@ Edge cases:
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 from dataclasses import dataclass
 from typing import Any
 
 from scipy import optimize
 
+from onedraw._extras import optional
 from onedraw._validate import positive, whole
-from onedraw.errors import CalibrationError, InvalidInput, MissingExtra
+from onedraw.errors import CalibrationError, InvalidInput
 from onedraw.privacy.gaussian import gaussian_parameter
 from onedraw.types import Neighbours
 
@@ -163,7 +163,5 @@ def _guess(epsilon: float, delta: float, sampling: Sampling, neighbours: Neighbo
 @functools.cache
 def _modules() -> tuple[Any, Any]:
     """dp-accounting, imported on first use."""
-    try:
-        return importlib.import_module("dp_accounting"), importlib.import_module("dp_accounting.pld")
-    except ImportError as error:
-        raise MissingExtra("The accountant of subsampled Gaussian noise", "jax") from error
+    what = "The accountant of subsampled Gaussian noise"
+    return optional("dp_accounting", what, "jax"), optional("dp_accounting.pld", what, "jax")

@@ -38,8 +38,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from onedraw._extras import optional
 from onedraw._validate import one_of, positive, whole
-from onedraw.errors import MissingExtra
 from onedraw.families import Categorical
 from onedraw.mechanisms import Records
 from onedraw.mechanisms._base import BoundedMechanism
@@ -214,15 +214,8 @@ def _compiled(objective: Objective, optimiser: str) -> tuple[Any, Any, Any]:
 @functools.cache
 def modules() -> SimpleNamespace:
     """JAX, jax-privacy and optax, imported on first use."""
-    found = {}
-    for name in ("jax", "jax_privacy", "optax"):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what a dependency deprecates is not the user's affair
-                found[name] = importlib.import_module(name)
-        except ImportError as error:
-            raise MissingExtra("Private gradient descent", "jax") from error
-    return SimpleNamespace(**found)
+    names = ("jax", "jax_privacy", "optax")
+    return SimpleNamespace(**{name: optional(name, "Private gradient descent", "jax") for name in names})
 
 
 @contextmanager

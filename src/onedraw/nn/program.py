@@ -29,7 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from onedraw.errors import InvalidInput, MissingExtra
+from onedraw._extras import optional
+from onedraw.errors import InvalidInput
 from onedraw.nn.observed import DeclaredDensity, ObservedLaw, bare
 from onedraw.samplers.nuts import double_precision
 from onedraw.types import AnyArray, Array
@@ -37,16 +38,15 @@ from onedraw.types import AnyArray, Array
 
 def numpyro_modules() -> SimpleNamespace:
     """NumPyro's parts, imported on first use."""
-    try:
-        parts = {
-            "handlers": importlib.import_module("numpyro.handlers"),
-            "distributions": importlib.import_module("numpyro.distributions"),
-            "util": importlib.import_module("numpyro.infer.util"),
-            "validation_enabled": importlib.import_module("numpyro").validation_enabled,
-        }
-    except ImportError as error:
-        raise MissingExtra("A NumPyro model", "jax") from error
-    return SimpleNamespace(**parts)
+    names = {
+        "numpyro": "numpyro",
+        "handlers": "numpyro.handlers",
+        "distributions": "numpyro.distributions",
+        "util": "numpyro.infer.util",
+    }
+    return SimpleNamespace(
+        **{short: optional(name, "A NumPyro model", "jax") for short, name in names.items()}
+    )
 
 
 class Program:
@@ -90,7 +90,7 @@ class Program:
         """The model without NumPyro's checks of arguments, whose errors would depend on a private draw."""
 
         def run(**arguments: Any) -> Any:
-            with self._parts.validation_enabled(False):
+            with self._parts.numpyro.validation_enabled(False):
                 return model(**arguments)
 
         return run

@@ -8,7 +8,8 @@ import io
 import os
 from typing import Any
 
-from onedraw.errors import InvalidInput, MissingExtra
+from onedraw._extras import optional
+from onedraw.errors import InvalidInput
 
 PRIVATE, PLAIN, FAINT = "#1f6f8b", "#c8553d", "#9a9a9a"
 COLOURS = (PRIVATE, PLAIN, "#588157", "#7b5ea7", "#b08900", "#444444")
@@ -22,10 +23,7 @@ REPEATABLE = {"svg.fonttype": "none", "svg.hashsalt": "onedraw"}
 
 def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
     """A figure and its axes (one, or an array of ``columns``), drawn in memory."""
-    try:
-        figures = importlib.import_module("matplotlib.figure")
-    except ImportError:
-        raise MissingExtra("A picture", "plots") from None
+    figures = optional("matplotlib.figure", "A picture", "plots")
     figure = figures.Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     axes = figure.subplots(1, columns)
     for axis in figure.axes:

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import warnings
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,8 +40,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from onedraw._extras import optional
 from onedraw._validate import positive, whole
-from onedraw.errors import ConvergenceError, InvalidInput, MissingExtra, NonFiniteDensity
+from onedraw.errors import ConvergenceError, InvalidInput, NonFiniteDensity
 from onedraw.samplers import diagnostics
 from onedraw.samplers.base import Draws, Evidence
 from onedraw.types import AnyArray, Array
@@ -255,15 +255,8 @@ def _not_converged(sampler: NutsSampler) -> str:
 @functools.cache
 def require_jax() -> SimpleNamespace:
     """JAX and BlackJAX, imported on first use; an error that names the extra where they are missing."""
-    found = {}
-    for name in ("jax", "blackjax"):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what a dependency deprecates is not the user's affair
-                found[name] = importlib.import_module(name)
-        except ImportError as error:
-            raise MissingExtra("The no-U-turn sampler", "jax") from error
-    return SimpleNamespace(**found)
+    names = ("jax", "blackjax")
+    return SimpleNamespace(**{name: optional(name, "The no-U-turn sampler", "jax") for name in names})
 
 
 @contextmanager

@@ -42,7 +42,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from onedraw.errors import InvalidInput, MissingExtra
+from onedraw._extras import optional
+from onedraw.errors import InvalidInput
 from onedraw.families import Family
 from onedraw.model import RegressionModel
 from onedraw.priors import ScalePrior
@@ -84,10 +85,7 @@ class Intervals:
 
     def to_frame(self) -> Any:
         """A pandas frame with one row per parameter (pandas must be installed)."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtra("A table as a pandas frame", "all") from error
+        pd = optional("pandas", "A table as a pandas frame", "all")
         columns = {
             "estimate": self.estimate,
             "standard error": self.standard_error,
