@@ -11,8 +11,8 @@ Edge cases:
     n = 0 draws from the prior. A log density that is not a number is an error, never a draw. Too low an
     acceptance is an error that names other engines, never an approximate draw.
 
-The adaptation below reads the private data freely: it shapes the envelope, and an exact draw does not depend
-on the envelope. What it does change is the running time, which must not be published (docs/pitfalls.md).
+The envelope is fitted to the private data freely, because an exact draw does not depend on it. What it does
+change is the running time, which must not be published (docs/pitfalls.md).
 
 >>> import numpy as np
 >>> from onedraw.families import Bernoulli
@@ -39,21 +39,10 @@ from threadpoolctl import ThreadpoolController
 from onedraw.errors import AcceptanceTooLow
 from onedraw.posterior import Posterior
 from onedraw.samplers.base import Draws, Evidence
-from onedraw.samplers.envelope import Component, Mixture, PriorComponent, StudentT
-from onedraw.samplers.modes import MAX_MODES, Mode, climb, distance, find_modes, positive_definite
+from onedraw.samplers.fitting import fit_envelope, gain_mode
+from onedraw.samplers.modes import find_modes
 from onedraw.types import Array
 
-PRIOR_SHARE = 0.05
-INFLATION = (
-    1.02  # of the envelope's covariance: a little wider than the posterior costs less than a little narrower
-)
-PILOT = 16
-HARD_PILOT = 512
-ADAPTABLE_DIM = 12  # above this, a weighted covariance from a pilot is worse than the Hessian
-GOOD_ACCEPTANCE, POOR_ACCEPTANCE = 0.08, 0.005
-MAX_FLANKS, FLANK_SHARE = 12, 0.1
-ADAPTATION_ROUNDS = 12
-CLIMB_STEPS = 20
 MAX_RESTARTS = 60
 MAX_REBUILDS = 8
 MISSED_NATS = (
@@ -86,7 +75,7 @@ class RejectionSampler:
 
     def _sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:
         modes = find_modes(posterior, rng)
-        envelope, bound, acceptance = _build_envelope(posterior, modes, rng)
+        envelope, bound, acceptance, _ = fit_envelope(posterior, modes, num_draws, rng)
         bound += self.margin
         accepted: list[Array] = []
         seen = proposals = kept = restarts = 0
@@ -106,8 +95,9 @@ class RejectionSampler:
                 excess, bound = float(ratio.max()) - bound, float(ratio.max()) + self.margin
                 if excess > MISSED_NATS and restarts <= MAX_REBUILDS:
                     missed = thetas[[int(ratio.argmax())]]
-                    _gain_mode(posterior, modes, missed[0])
-                    envelope, bound, acceptance = _build_envelope(posterior, modes, rng, missed)
+                    gain_mode(posterior, modes, missed[0])
+                    fit = fit_envelope(posterior, modes, num_draws, rng, missed)
+                    envelope, bound, acceptance, _ = fit
                     bound += self.margin
                 continue
             seen += len(thetas)
@@ -153,212 +143,4 @@ def _too_low(dim: int) -> AcceptanceTooLow:
         f"The exact rejection sampler found no envelope that fits this posterior of {dim} parameters, so "
         f"nothing was released. Use {others}fewer features, or public feature_bounds that bring the features "
         "to similar ranges."
-    )
-
-
-def _build_envelope(
-    posterior: Posterior, modes: list[Mode], rng: np.random.Generator, missed: Array | None = None
-) -> tuple[Mixture, float, float]:
-    """An envelope, the largest log ratio found, and a rough acceptance.
-
-    ``missed`` are points to look at too. Where the envelope fits badly because a mode is missing, ``modes``
-    gains it.
-    """
-    extra = np.empty((0, posterior.dim)) if missed is None else missed
-    while True:
-        mixture = _laplace_mixture(posterior, modes)
-        thetas, ratio = _pilot(posterior, mixture, rng, PILOT)
-        bound, peak = _climb_ratio(posterior, mixture, modes, thetas, ratio, extra)
-        acceptance = _acceptance(ratio, bound)
-        if acceptance > (GOOD_ACCEPTANCE if posterior.dim <= ADAPTABLE_DIM else POOR_ACCEPTANCE):
-            return mixture, bound, acceptance
-        if len(modes) >= MAX_MODES or not _gain_mode(posterior, modes, peak):
-            break
-    fit = _add_flanks(posterior, modes, mixture, peak, rng, extra)
-    if posterior.dim > ADAPTABLE_DIM or fit[2] > GOOD_ACCEPTANCE:
-        return fit
-    mixture = _adapt(posterior, fit[0], rng)
-    thetas, ratio = _pilot(posterior, mixture, rng, HARD_PILOT)
-    bound, _ = _climb_ratio(posterior, mixture, modes, thetas, ratio, extra)
-    acceptance = _acceptance(ratio, bound)
-    return (mixture, bound, acceptance) if acceptance > fit[2] else fit
-
-
-def _add_flanks(
-    posterior: Posterior,
-    modes: list[Mode],
-    mixture: Mixture,
-    peak: Array,
-    rng: np.random.Generator,
-    extra: Array,
-) -> tuple[Mixture, float, float]:
-    """Components where the ratio peaks, one after another: the envelope, its bound, a rough acceptance.
-
-    The loss is bounded, so far from the mode the posterior falls no faster than the prior: with few records
-    or many parameters a broad flank, many standard deviations out, towers over t laws fitted at the mode.
-    """
-    base, best, points = mixture, (mixture, math.inf, 0.0), extra
-    flanks: list[Component] = []
-    for _ in range(MAX_FLANKS):
-        _, _, hessian = posterior.local_quadratic(peak)
-        precision = positive_definite(hessian, posterior) + np.eye(posterior.dim) / posterior.prior.scale**2
-        df = 5.0 + 0.2 * posterior.dim
-        flanks.append(StudentT(location=peak, precision=precision / 1.3, df=df))
-        points = np.concatenate([points, peak[None, :]])
-        weights = np.concatenate([base.weights, np.full(len(flanks), FLANK_SHARE)])
-        mixture = Mixture(components=[*base.components, *flanks], weights=weights / weights.sum())
-        thetas, ratio = _pilot(posterior, mixture, rng, 4 * PILOT)
-        bound, peak = _climb_ratio(posterior, mixture, modes, thetas, ratio, points)
-        acceptance = _acceptance(ratio, bound)
-        if acceptance > best[2]:
-            best = (mixture, bound, acceptance)
-        if acceptance > GOOD_ACCEPTANCE:
-            break
-    return best
-
-
-def _gain_mode(posterior: Posterior, modes: list[Mode], start: Array) -> bool:
-    """Append the mode uphill of ``start`` if it is a new one."""
-    found = climb(posterior, start, known=modes)
-    # Known modes may stand where their mass is centred, a little off their peaks.
-    if found is None or any(distance(found.location, mode) < 4.0 for mode in modes):
-        return False
-    modes.append(found)
-    return True
-
-
-def _laplace_mixture(posterior: Posterior, modes: list[Mode]) -> Mixture:
-    """One t law per mode, weighted by the mass of its Gaussian approximation, and the prior."""
-    dim = posterior.dim
-    df = 5.0 + 0.2 * dim
-    heights = np.array([m.log_density - 0.5 * np.linalg.slogdet(m.precision)[1] for m in modes])
-    # Flattened, because a Gaussian approximation can be wrong by much: no mode gets less than its square
-    # root would.
-    shares = np.exp(0.5 * (heights - heights.max()))
-    shares *= (1.0 - PRIOR_SHARE) / shares.sum()
-    components: list[Component] = [
-        StudentT(location=m.location, precision=m.precision / INFLATION, df=df) for m in modes
-    ]
-    components.append(PriorComponent(prior=posterior.prior, dim=dim))
-    return Mixture(components=components, weights=np.append(shares, PRIOR_SHARE))
-
-
-def _pilot(posterior: Posterior, mixture: Mixture, rng: np.random.Generator, num: int) -> tuple[Array, Array]:
-    thetas = mixture.sample(rng, num)
-    return thetas, posterior.log_density(thetas) - mixture.log_density(thetas)
-
-
-def _acceptance(ratio: Array, bound: float) -> float:
-    return float(np.exp(ratio - bound).mean())
-
-
-def _climb_ratio(
-    posterior: Posterior, mixture: Mixture, modes: list[Mode], thetas: Array, ratio: Array, extra: Array
-) -> tuple[float, Array]:
-    """The largest log ratio reached by ascent from modes, best pilot points and ``extra`` ones, and where."""
-    best = thetas[np.argsort(ratio)[-3:]]
-    points = np.concatenate([np.stack([m.location for m in modes]), best, extra])
-    shape = np.linalg.inv(modes[0].precision)
-    value, gradient = _ratio_and_gradient(posterior, mixture, points)
-    highest = max(float(ratio.max()), float(value.max()))
-    length = np.full((len(points), 1), 0.5)
-    stalls = 0
-    for _ in range(CLIMB_STEPS):
-        before = highest
-        tried = points + length * gradient @ shape
-        new_value, new_gradient = _ratio_and_gradient(posterior, mixture, tried)
-        better = (new_value > value)[:, None]
-        points = np.where(better, tried, points)
-        gradient = np.where(better, new_gradient, gradient)
-        value = np.maximum(value, new_value)
-        length = np.where(better, 1.6 * length, 0.3 * length)
-        highest = max(highest, float(value.max()))
-        stalls = 0 if highest > before + 0.01 else stalls + 1
-        if stalls == 3:
-            break
-    # Where the pilot's best beats every ascent, the ascents began there, so the best of them is no lower.
-    return highest, points[int(value.argmax())]
-
-
-def _ratio_and_gradient(posterior: Posterior, mixture: Mixture, thetas: Array) -> tuple[Array, Array]:
-    value, gradient = posterior.log_density_and_gradient(thetas)
-    return value - mixture.log_density(thetas), gradient - mixture.gradient(thetas)
-
-
-def _adapt(posterior: Posterior, mixture: Mixture, rng: np.random.Generator) -> Mixture:
-    """Refit t components to importance-weighted pilots until the envelope fits, keeping what it started from.
-
-    Weights are tempered so that each round moves only as far as its sample can support.
-    """
-    start, best, best_fit = mixture, mixture, -math.inf
-    for _ in range(ADAPTATION_ROUNDS):
-        thetas, ratio = _pilot(posterior, mixture, rng, HARD_PILOT)
-        log_fit = -float(np.max(ratio)) + float(np.logaddexp.reduce(ratio)) - math.log(len(ratio))
-        if log_fit > best_fit:
-            best, best_fit = mixture, log_fit
-        if log_fit > math.log(2 * GOOD_ACCEPTANCE):
-            break
-        weights = _tempered(ratio, target=0.1 * len(ratio))
-        mixture = _refit(posterior, start, thetas, weights, rng)
-    return best
-
-
-def _tempered(ratio: Array, target: float) -> Array:
-    """Normalised weights exp(t * ratio), with the largest t <= 1 that keeps ``target`` effective points."""
-    low, high = 0.0, 1.0
-    finite = np.where(np.isfinite(ratio), ratio, -1e300)
-    for step in range(40):
-        t = 1.0 if step == 0 else 0.5 * (low + high)
-        weights = np.exp(t * (finite - finite.max()))
-        weights /= weights.sum()
-        if 1.0 / np.square(weights).sum() >= target:
-            low = t
-            if t == 1.0:
-                break
-        else:
-            high = t
-    return np.asarray(weights)
-
-
-def _split(points: Array, weights: Array, rng: np.random.Generator) -> Array:
-    """Two clusters to start from, (2, m): around seeds that lie apart, as k-means++ chooses them."""
-    first = points[rng.choice(len(points), p=weights)]
-    away = np.square(points - first).sum(axis=1)
-    chance = weights * away
-    second = points[rng.choice(len(points), p=chance / chance.sum())] if chance.sum() > 0.0 else first
-    nearer = np.square(points - second).sum(axis=1) < away
-    return np.stack([np.where(nearer, 0.9, 0.1), np.where(nearer, 0.1, 0.9)])
-
-
-def _refit(
-    posterior: Posterior, start: Mixture, thetas: Array, weights: Array, rng: np.random.Generator
-) -> Mixture:
-    """Two weighted clusters (a few rounds of EM) become wide t components."""
-    dim = posterior.dim
-    floor = 1e-9 * np.average(
-        np.square(thetas - np.average(thetas, axis=0, weights=weights)), axis=0, weights=weights
-    )
-    shares = _split(thetas / np.sqrt(floor + 1e-300), weights, rng)
-    components: list[Component] = []
-    masses: list[float] = []
-    for _ in range(8):
-        components, masses, terms = [], [], []
-        for share in shares:
-            mass = weights * share
-            total = float(mass.sum())
-            centre = np.average(thetas, axis=0, weights=mass)
-            gaps = thetas - centre
-            covariance = (gaps * mass[:, None]).T @ gaps / total + np.diag(floor + 1e-300)
-            component = StudentT(location=centre, precision=np.linalg.inv(1.3 * covariance), df=4.0)
-            components.append(component)
-            masses.append(total)
-            terms.append(math.log(total + 1e-12) + component.log_density(thetas))
-        stacked = np.stack(terms)
-        shares = np.exp(stacked - np.logaddexp.reduce(stacked, axis=0)) + 1e-6
-        shares /= shares.sum(axis=0)
-    kept = [c for c in start.components if not isinstance(c, PriorComponent)]
-    mixture_weights = np.array([0.65 * m for m in masses] + [0.2 / len(kept)] * len(kept) + [0.15])
-    return Mixture(
-        components=[*components, *kept, PriorComponent(prior=posterior.prior, dim=dim)],
-        weights=mixture_weights / mixture_weights.sum(),
     )

@@ -59,11 +59,21 @@ def find_modes(posterior: Posterior, rng: np.random.Generator) -> list[Mode]:
             points = np.stack([mode.location for mode in _climb_all(posterior.subsample(size, rng), points)])
     modes = sorted(_climb_all(posterior, points), key=lambda mode: -mode.log_density)
     modes = [mode for mode in modes if mode.log_density > modes[0].log_density - NEGLIGIBLE_NATS]
+    return [_centred(posterior, mode) for mode in modes]
+
+
+def settle(posterior: Posterior, start: Array) -> Mode:
+    """The mode uphill of ``start``, placed as ``find_modes`` places them."""
+    mode = climb(posterior, start, known=[])
+    assert mode is not None  # no mode is known that the ascent could run into
+    return _centred(posterior, mode)
+
+
+def _centred(posterior: Posterior, mode: Mode) -> Mode:
+    """The mode, or the centre of its mass where the two lie apart."""
     # How far the mean is from the mode, squared and in posterior standard deviations, is of this order.
     skewness = posterior.dim**3 / max(1.0, posterior.weight * posterior.num_records)
-    if skewness > 0.05:
-        modes = [recentre(posterior, mode) for mode in modes]
-    return modes
+    return recentre(posterior, mode) if skewness > 0.05 else mode
 
 
 def _climb_all(posterior: Posterior, points: Array) -> list[Mode]:
