@@ -15,7 +15,7 @@ from scipy import integrate, linalg, special, stats
 
 import onedraw
 from onedraw import InvalidInput, MissingExtra, Release
-from onedraw.families import Bernoulli, Categorical, Gaussian, Laplace, Poisson
+from onedraw.families import Bernoulli, Categorical, Family, Gaussian, Laplace, Poisson
 from onedraw.model import RegressionModel
 from onedraw.privacy import Guarantee
 from onedraw.release import Grid
@@ -23,6 +23,7 @@ from onedraw.samplers import Evidence
 from onedraw.uncertainty import choose_draws, intervals
 from onedraw.uncertainty.choice import CANDIDATES
 from onedraw.uncertainty.drift import drift_rate, gaussian_scale_drift
+from onedraw.uncertainty.information import Information, released_information
 from onedraw.uncertainty.intervals import FEWEST_DRAWS
 from onedraw.uncertainty.noise_ratio import gaussian_scale_ratio, noise_ratio
 
@@ -379,6 +380,30 @@ def test_auto_does_not_use_a_private_number_of_records():
 def test_an_unknown_word_for_draws_is_refused():
     with pytest.raises(InvalidInput, match="draws to be one of 'auto'"):
         onedraw.LinearRegression(epsilon=1.0, draws="many").fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+def test_two_classes_know_as_much_whichever_way_they_are_written() -> None:
+    logits = np.array([[0.8, -0.4]])
+
+    def known(family: Family, unit: float) -> Information:
+        found = released_information(
+            family,
+            2.0,
+            coefficients=logits * unit,
+            variances=np.full((1, 2), 0.02) * unit**2,
+            intercepts=np.array([0.3]) * unit,
+            noise=0.2,
+            draws=8,
+            effective_records=400.0,
+            intercept_variance=0.02 * unit**2,
+            scale=None,
+        )
+        assert found is not None
+        return found
+
+    plain, contrasts = known(Bernoulli(), 1.0), known(Categorical(num_classes=2), -(0.5**0.5))
+    assert contrasts.predictor_variance == pytest.approx(plain.predictor_variance, rel=1e-3)
+    assert contrasts.growth == pytest.approx(plain.growth, rel=1e-3)
 
 
 @pytest.mark.parametrize(

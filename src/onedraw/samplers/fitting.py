@@ -32,7 +32,7 @@ ADAPTABLE_DIM = 12  # above this, a weighted covariance from a pilot is worse th
 GOOD_ACCEPTANCE, POOR_ACCEPTANCE = 0.08, 0.005
 FIT_PASSES = 256
 # Passes over the data that drawing must take before the envelope is bettered in each of three ways.
-SKETCH_PASSES, FLANK_PASSES, ADAPTATION_PASSES = 400, 1280, 4096
+SKETCH_PASSES, FLANK_PASSES, ADAPTATION_PASSES = 400, 4096, 8192
 MAX_FLANKS, MAX_VAIN_FLANKS, FLANK_SHARE, FLANK_INFLATION = 12, 3, 0.15, 1.1
 RECENT_PEAKS = 4
 SKETCH = 4096

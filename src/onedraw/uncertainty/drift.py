@@ -121,7 +121,7 @@ def _expected_curvature(family: Family, beta: float, eta: Array) -> tuple[Array,
 
     def predictor(values: Array) -> Array:
         tiled = np.broadcast_to(values[:, None, :], (q, len(y), nodes))
-        return np.ascontiguousarray(tiled if q > 1 else tiled[0])
+        return np.ascontiguousarray(tiled if isinstance(family, Categorical) else tiled[0])
 
     probability = np.exp(family.log_density(y[:, None], predictor(eta)))  # (responses, nodes)
 
