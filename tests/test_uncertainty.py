@@ -63,7 +63,7 @@ def test_no_poisson_mean_exceeds_the_constant(beta):
     assert max(ratios) <= noise_ratio(Poisson(), beta) <= min(1.0, 1.001 * max(ratios))
 
 
-@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("beta", [*BETAS, 4.0, 6.0])
 @pytest.mark.parametrize("classes", [3, 5])
 def test_no_class_probabilities_exceed_the_categorical_constant(beta, classes):
     """Away from the edges, where the matrices become singular; they tend to the Bernoulli value there."""
@@ -75,7 +75,7 @@ def test_no_class_probabilities_exceed_the_categorical_constant(beta, classes):
             mean = (p**beta) @ s
             curvature = (s.T * p**beta) @ s
             noise = (s.T * p ** (2 * beta - 1)) @ s - np.outer(mean, mean)
-            if p.min() > 1e-3:
+            if p.min() ** beta > 1e-9:
                 largest = max(largest, linalg.eigh(noise, curvature, eigvals_only=True)[-1])
     kappa = noise_ratio(Categorical(num_classes=classes), beta)
     assert largest <= kappa * (1 + 1e-9)
@@ -99,7 +99,6 @@ def test_the_gaussian_constants_agree_with_quadrature(beta, scale):
 def test_a_family_without_its_own_constant_has_the_proved_bound():
     family = Laplace(scale_floor=0.25)
     assert noise_ratio(family, 1.5) == pytest.approx((1 / (2 * 0.25)) ** 0.5)
-    assert noise_ratio(Categorical(num_classes=3), 3.5) == 1.0
     with pytest.raises(InvalidInput, match="Expected the scale"):
         noise_ratio(Gaussian(scale_floor=0.1), 1.5)
 

@@ -11,12 +11,29 @@ so K <= kappa H with kappa = sup K(eta)/H(eta), whatever the features. Always ka
 largest density, because f^(2 beta - 1) <= f^beta M^b. Sharper, family by family:
 
 * Bernoulli: K(eta)/H(eta) = p(1-p) (p^(beta-2) + (1-p)^(beta-2)), at most 2^-b for beta <= 3.
-* Categorical: H and K are matrices. Their largest generalised eigenvalue tends to the Bernoulli value at
-  the edges of the simplex and was found below it everywhere else for beta <= 3 (a search, repeated in the
-  tests). Beyond, the proved bound 1 is used.
+* Categorical: H and K are matrices, and kappa is that of two classes, proved below.
 * Gaussian: K(eta)/H(eta) depends on the scale only: (2 pi scale^2)^(-b/2) (beta/(2 beta - 1))^(3/2). The
   scale itself has a constant of its own, from the moments of r^2 - 1 under the powers of the density.
 * Poisson: the ratio vanishes at both ends of eta; its largest value is found on a fine grid.
+
+Proof for several classes. In logits s_k = e_k - p. For a direction a let c_k = a's_k, so sum p_k c_k = 0, and
+
+    a'Ha = sum p_k^(b+1) c_k^2,   a'Ka = sum p_k^(2b+1) c_k^2 - (sum p_k^(b+1) c_k)^2.
+
+kappa, the largest Bernoulli ratio, is at least 2^-b, so p_k^(2b+1) <= kappa p_k^(b+1) if p_k <= 1/2, and
+a'Ka <= kappa a'Ha unless a class with P > 1/2 has c_1 != 0. Let c_1 = 1 there and Q = 1 - P, and let sums run
+over the other classes: m = -sum p_k^(b+1) c_k / P and G = sum p_k^(b+1) (kappa - p_k^b) c_k^2 / P^2. To be
+shown is
+
+    P^(2b+1) - (P^(b+1) - P m)^2 <= kappa P^(b+1) + P^2 G.
+
+By Cauchy and Schwarz G >= m^2/S with S = sum p_k^(b+1)/(kappa - p_k^b) <= Q^(b+1)/(kappa - Q^b), because the
+other p_k <= Q < 1/2 and sum to Q. The largest of 2 P^b m - m^2 (1 + 1/S) is P^(2b) S/(1 + S), and
+S/(1 + S) <= Q^(b+1)/(kappa - P Q^b), so it is enough that
+
+    P^(b+1) Q^(b+1)/(kappa - P Q^b) + P^b Q <= kappa,   which is   P^b Q + P Q^b <= kappa:
+
+the left side is the Bernoulli ratio at P.
 
 >>> from onedraw.families import Bernoulli
 >>> round(noise_ratio(Bernoulli(), 2.5), 4), round(noise_ratio(Bernoulli(), 2.0), 4)
@@ -34,9 +51,6 @@ from onedraw.errors import InvalidInput
 from onedraw.families import Bernoulli, Categorical, Family, Gaussian, Poisson
 from onedraw.types import Array
 
-SEARCHED_BETA = 3.0
-"""Up to here the categorical constant was searched for; beyond, it is the proved bound."""
-
 
 def noise_ratio(family: Family, beta: float, scale: float | None = None) -> float:
     """kappa of the coefficients; ``scale`` is needed for the Gaussian family only."""
@@ -49,7 +63,7 @@ def noise_ratio(family: Family, beta: float, scale: float | None = None) -> floa
 
 @lru_cache(maxsize=256)
 def _discrete_ratio(family: Family, beta: float) -> float:
-    if isinstance(family, Bernoulli) or (isinstance(family, Categorical) and beta <= SEARCHED_BETA):
+    if isinstance(family, Bernoulli | Categorical):
         return float(bernoulli_ratio(np.linspace(1e-6, 0.5, 100_001), beta).max())
     if isinstance(family, Poisson):
         return _poisson_ratio(beta)
