@@ -43,6 +43,7 @@ REPEATS = {"smoke": 20, "paper": 500}
 SIGMA, CLASSES = 0.5, 3
 HEADER = ["family", "features", "n", "epsilon", "draws", "90%", "95%", "scale 95%", "width", "declined"]
 HEADER += ["repeats"]
+POOLED = ["family", "rows", "fewest repeats", "intervals", "90%", "lowest row", "95%", "lowest row"]
 
 
 @dataclass(frozen=True)
@@ -182,10 +183,34 @@ def main(arguments: list[str] | None = None) -> None:
     repeats = options.repeats or REPEATS[options.size]
     rows = table(options.size, repeats, options.seconds, options.delta, keep)
     if options.write:
-        section = "coverage-delta" if options.delta else "coverage"
-        write_section(PAGE, section, markdown(HEADER, merged(read_section(PAGE, section), rows)))
+        write(rows, "coverage-delta" if options.delta else "coverage")
     else:
         print(markdown(HEADER, rows))
+
+
+def write(rows: list[list[str]], section: str) -> None:
+    """Put the rows into their table of the page, and what they say together into the one above it."""
+    rows = merged(read_section(PAGE, section), rows)
+    write_section(PAGE, section, markdown(HEADER, rows))
+    write_section(PAGE, f"{section}-pooled", markdown(POOLED, pooled(rows)))
+
+
+def pooled(rows: list[list[str]]) -> list[list[str]]:
+    """By family and over all: coverage, each row weighted by its intervals, and the lowest of any row."""
+    given = [row for row in rows if row[5] != "refused"]
+    names = [name for name in SIZES["paper"]["families"] if any(row[0] == name for row in given)]
+    lines = []
+    for name in [*names, "all"]:
+        chosen = [row for row in given if name in (row[0], "all")]
+        outputs = np.array([CLASSES if row[0] == "multinomial" else 1 for row in chosen])
+        fits = np.array([int(row[10]) - int(row[9]) for row in chosen])
+        intervals_given = outputs * (np.array([int(row[1]) for row in chosen]) + 1) * fits
+        levels = np.array([[float(row[5]), float(row[6])] for row in chosen])
+        means, lowest = np.average(levels, axis=0, weights=intervals_given), levels.min(axis=0)
+        fewest = min(int(row[10]) for row in chosen)
+        line = [name, str(len(chosen)), f"{fewest:,}", f"{int(intervals_given.sum()):,}"]
+        lines.append(line + [f"{value:.3f}" for value in (means[0], lowest[0], means[1], lowest[1])])
+    return lines
 
 
 def merged(old: list[list[str]], new: list[list[str]]) -> list[list[str]]:

@@ -30,12 +30,10 @@ PILOT, LATER_PILOT = 16, 64
 HARD_PILOT = 512
 ADAPTABLE_DIM = 12  # above this, a weighted covariance from a pilot is worse than the Hessian
 GOOD_ACCEPTANCE, POOR_ACCEPTANCE = 0.08, 0.005
-FIT_PASSES = 256
-# Passes over the data that drawing must take before the envelope is bettered in each of three ways.
-SKETCH_PASSES, FLANK_PASSES, ADAPTATION_PASSES = 400, 4096, 8192
-MAX_FLANKS, MAX_VAIN_FLANKS, FLANK_SHARE, FLANK_INFLATION = 12, 3, 0.15, 1.1
+FIT_PASSES, FLANK_FITS, ADAPTATION_PASSES = 256, 6, 8192  # costs, in passes over the data or in fits
+MAX_FLANKS, MAX_VAIN_FLANKS, FLANK_SHARE, FLANK_INFLATION = 16, 6, 0.15, 1.1
 RECENT_PEAKS = 4
-SKETCH = 4096
+SKETCHES = (4096, 16_384)
 ADAPTATION_ROUNDS = 12
 CLIMB_STEPS = 20
 
@@ -72,10 +70,11 @@ def fit_envelope(
             break
         if len(modes) >= MAX_MODES or not gain_mode(posterior, modes, fit.peak):
             break
-    if fit.takes_more(SKETCH_PASSES, num_draws):
-        fit = _sketch_flanks(posterior, modes, fit, num_draws, rng, extra)
-    if fit.takes_more(FLANK_PASSES, num_draws):
-        fit, _ = _find_flanks(posterior, modes, fit, num_draws, rng, extra)
+    n = max(1, posterior.num_records)
+    for size in (*(size for size in SKETCHES if 2 * size <= n), n):
+        if fit.takes_more(FIT_PASSES * (1.5 + FLANK_FITS * size / n), num_draws):
+            look = posterior.subsample(size, rng)
+            fit = _with_flanks(posterior, look, modes, fit, num_draws, rng, extra)
     if fit.takes_more(ADAPTATION_PASSES, num_draws) and posterior.dim <= ADAPTABLE_DIM:
         adapted = _fit(posterior, _adapt(posterior, fit.envelope, rng), modes, rng, HARD_PILOT, extra)
         fit = adapted if adapted.acceptance > fit.acceptance else fit
@@ -96,21 +95,22 @@ def _fit(
     return Fit(mixture, bound, float(np.exp(ratio - bound).mean()), peak)
 
 
-def _sketch_flanks(
+def _with_flanks(
     posterior: Posterior,
+    look: Posterior,
     modes: list[Mode],
     fit: Fit,
     num_draws: int,
     rng: np.random.Generator,
     extra: Array,
 ) -> Fit:
-    """The envelope with flanks found on a random few of many records, if that makes it better.
+    """The envelope with flanks, if that makes it better.
 
-    Flanks are moved by as much as the modes of the few lie off those of all.
+    They may be searched for through a ``look`` at a random few of the records, and are then moved by as much
+    as the modes of the few lie off those of all.
     """
-    look = posterior.subsample(SKETCH, rng)
     if look is posterior:
-        return fit
+        return _find_flanks(posterior, modes, fit, num_draws, rng, extra)[0]
     centres = [settle(look, mode.location) for mode in modes]
     shifts = np.stack([mode.location - centre.location for mode, centre in zip(modes, centres, strict=True)])
     start = np.concatenate([extra, (fit.peak - shifts[_nearest(fit.peak, modes)])[None, :]])
