@@ -126,9 +126,11 @@ def run(case: Case, repeats: int, seconds: float) -> list[str]:
             break
         X, y, truth = simulate(case, seed)
         model = estimator(case, seed)
+        if seed == 0:
+            model._prepare(X, y)  # chooses how many draws, and makes none
+            if not model.draws_choice_.trusted:
+                return [*name, "1", "refused", "refused", "", "", "", ""]
         model.fit(X, y)
-        if not model.draws_choice_.trusted:
-            return [*name, "1", "refused", "refused", "", "", "", ""]
         draws, done = model.release_.guarantee.draws, done + 1
         released = model.release_.model
         target = released.original_units(truth[None, :]).flat()[0]
