@@ -60,11 +60,11 @@ def test_units_are_the_original_ones():
 
 @pytest.mark.statistical
 def test_many_draws_of_one_call_agree_with_one_draw_of_many_fits():
-    """Two-sample Kolmogorov-Smirnov for 3 columns at p = 1e-3 each: fixed seeds, a false alarm in 3 of "
-    "1,000 choices of them."""
+    """Two-sample Kolmogorov-Smirnov for 3 columns at p = 1e-3 each: fixed seeds, a false alarm in 3 of 1,000
+    choices of them."""
     X, y = draw_data(60)
-    together = posterior_draws(onedraw.LogisticRegression(epsilon=1.0), X, y, 600, random_state=0)
-    fits = [onedraw.LogisticRegression(epsilon=1.0, random_state=seed).fit(X, y) for seed in range(100, 250)]
+    together = posterior_draws(onedraw.LogisticRegression(epsilon=1.0), X, y, 5000, random_state=0)
+    fits = [onedraw.LogisticRegression(epsilon=1.0, random_state=seed).fit(X, y) for seed in range(100, 700)]
     apart = np.array([fit.release_.estimate.flat()[0] for fit in fits])
     for column in range(3):
         assert stats.ks_2samp(together[:, column], apart[:, column]).pvalue > 1e-3
