@@ -96,8 +96,7 @@ class RejectionSampler:
                 if excess > MISSED_NATS and restarts <= MAX_REBUILDS:
                     missed = thetas[[int(ratio.argmax())]]
                     gain_mode(posterior, modes, missed[0])
-                    fit = fit_envelope(posterior, modes, num_draws, rng, missed)
-                    envelope, bound, acceptance, _ = fit
+                    envelope, bound, acceptance, _ = fit_envelope(posterior, modes, num_draws, rng, missed)
                     bound += self.margin
                 continue
             seen += len(thetas)
