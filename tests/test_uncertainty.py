@@ -428,6 +428,18 @@ def test_a_delta_buys_more_draws_and_less_noise():
     assert weights[1] > 1.3 * weights[0]
 
 
+def test_hundreds_of_draws_where_a_delta_makes_them_worth_it():
+    # 1/(k w_k) is the noise of the mean in units of one record's: with k draws it falls as 1/sqrt(k).
+    facts = {"family": "gaussian", "epsilon": 1.0, "noise_floor": 0.1}
+    choice = choose_draws(
+        Gaussian(scale_floor=0.1), epsilon=1.0, delta=1e-6, num_features=2, num_records=100_000
+    )
+    assert choice.draws >= 256
+    one = onedraw.calibrate(**facts)
+    many = onedraw.calibrate(**facts, beta=one.beta, delta=1e-6, draws=choice.draws)
+    assert many.weight * choice.draws > 5.0 * one.weight
+
+
 def test_a_fixed_weight_limits_the_draws():
     choice = choose_draws(Bernoulli(), epsilon=1.0, num_features=1, num_records=10**6, beta=2.0, weight=0.4)
     assert choice.draws == 1

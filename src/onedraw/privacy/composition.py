@@ -49,6 +49,7 @@ Edge cases:
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from scipy import optimize, special
@@ -165,8 +166,11 @@ def compose_bounded_range(bounded_range: float, *, draws: int = 1, delta: float)
     """
     high = compose_pure(bounded_range, draws=draws)
     delta = probability(delta=delta)
-    if delta == 0.0:
-        return high
+    return high if delta == 0.0 else _smallest_epsilon(bounded_range, draws, delta, high)
+
+
+@lru_cache(maxsize=1024)
+def _smallest_epsilon(bounded_range: float, draws: int, delta: float, high: float) -> float:
     if bounded_range_delta(bounded_range, draws=draws, epsilon=0.0) <= delta:
         return 0.0
     low = 0.0
@@ -191,8 +195,11 @@ def range_per_draw(epsilon: float, *, delta: float = 0.0, draws: int = 1) -> flo
     low = epsilon / draws
     while low * draws > epsilon:
         low = math.nextafter(low, 0.0)
-    if delta == 0.0:
-        return low
+    return low if delta == 0.0 else _largest_range(epsilon, draws, delta, low)
+
+
+@lru_cache(maxsize=1024)
+def _largest_range(epsilon: float, draws: int, delta: float, low: float) -> float:
     high = low
     while bounded_range_delta(high, draws=draws, epsilon=epsilon) <= delta:
         low, high = high, 2.0 * high
