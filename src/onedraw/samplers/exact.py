@@ -48,7 +48,9 @@ MAX_REBUILDS = 8
 MISSED_NATS = (
     0.5  # a ratio this far above the bound points at a mode or a ridge that the envelope does not have
 )
-FEWEST_PROPOSALS, MOST_PROPOSALS = 50_000, 5_000_000
+FEWEST_PROPOSALS, FEWEST_PER_DRAW, MOST_PROPOSALS = 50_000, 500, 5_000_000  # allowed
+GIVE_UP_AFTER = 0.02
+"""Of the proposals allowed: from there on, they must promise to be enough."""
 CONFIDENCE = 0.95
 
 
@@ -79,9 +81,12 @@ class RejectionSampler:
         bound += self.margin
         accepted: list[Array] = []
         seen = proposals = kept = restarts = 0
-        limit = min(max(FEWEST_PROPOSALS, self.max_cells / max(1, posterior.num_records)), MOST_PROPOSALS)
+        chances = 0.0  # summed over those rejected: when to give up must not depend on what was accepted
+        fewest = max(FEWEST_PROPOSALS, FEWEST_PER_DRAW * num_draws)
+        limit = min(max(fewest, self.max_cells / max(1, posterior.num_records)), MOST_PROPOSALS)
         while kept < num_draws or seen < self.num_proposals:
-            if proposals > limit or restarts > MAX_RESTARTS:
+            hopeless = seen > GIVE_UP_AFTER * limit and (num_draws - kept) * seen > limit * max(kept, chances)
+            if hopeless or proposals > limit or restarts > MAX_RESTARTS:
                 raise _too_low(posterior.dim)
             wanted = max(
                 self.num_proposals - seen, math.ceil(1.2 * (num_draws - kept) / max(acceptance, 1e-3))
@@ -91,7 +96,7 @@ class RejectionSampler:
             proposals += len(thetas)
             if ratio.max() > bound:
                 # The search had missed this height: everything accepted under the old bound is discarded.
-                accepted, seen, kept, restarts = [], 0, 0, restarts + 1
+                accepted, seen, kept, chances, restarts = [], 0, 0, 0.0, restarts + 1
                 excess, bound = float(ratio.max()) - bound, float(ratio.max()) + self.margin
                 if excess > MISSED_NATS and restarts <= MAX_REBUILDS:
                     missed = thetas[[int(ratio.argmax())]]
@@ -100,9 +105,10 @@ class RejectionSampler:
                     bound += self.margin
                 continue
             seen += len(thetas)
-            chosen = thetas[-rng.standard_exponential(len(thetas)) < ratio - bound]
-            accepted.append(chosen)
-            kept += len(chosen)
+            chosen = -rng.standard_exponential(len(thetas)) < ratio - bound
+            chances += float(np.exp(ratio[~chosen] - bound).sum())
+            accepted.append(thetas[chosen])
+            kept += int(chosen.sum())
             acceptance = max(kept / seen, 0.5 / seen)
         values = np.concatenate(accepted)[:num_draws]
         return Draws(
@@ -140,6 +146,6 @@ def _too_low(dim: int) -> AcceptanceTooLow:
     others = "engine='grid', evidence='proved', " if dim <= 3 else ""
     return AcceptanceTooLow(
         f"The exact rejection sampler found no envelope that fits this posterior of {dim} parameters, so "
-        f"nothing was released. Use {others}fewer features, or public feature_bounds that bring the features "
-        "to similar ranges."
+        f"nothing was released. Use {others}fewer features, a larger epsilon, or public feature_bounds that "
+        "bring the features to similar ranges."
     )
