@@ -77,19 +77,32 @@ def test_one_draw_has_the_closed_form_curve(r: float, fraction: float) -> None:
     assert bounded_range_delta(r, epsilon=epsilon) == pytest.approx(expected, rel=3e-9)
 
 
+def worst_two_point_delta(r: float, k: int, epsilon: float) -> float:
+    """The largest over t, on a grid and on a finer one around its best."""
+    t = np.linspace(0.0, r, 4001)[1:-1]
+    coarse = two_point_delta(r, k, epsilon, t)
+    top = int(coarse.argmax())
+    fine = np.linspace(t[max(top - 1, 0)], t[min(top + 1, t.size - 1)], 4001)
+    return max(float(coarse.max()), float(two_point_delta(r, k, epsilon, fine).max()))
+
+
 @pytest.mark.parametrize("r", [0.02, 0.2, 1.0, 4.0])
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 30])
 @pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.95])
 def test_no_two_point_pair_exceeds_the_curve_and_one_attains_it(r: float, k: int, fraction: float) -> None:
     epsilon = fraction * k * r
-    t = np.linspace(0.0, r, 4001)[1:-1]
-    coarse = two_point_delta(r, k, epsilon, t)
-    top = int(coarse.argmax())
-    fine = np.linspace(t[max(top - 1, 0)], t[min(top + 1, t.size - 1)], 4001)
-    worst = max(float(coarse.max()), float(two_point_delta(r, k, epsilon, fine).max()))
-    curve = bounded_range_delta(r, draws=k, epsilon=epsilon)
+    worst, curve = worst_two_point_delta(r, k, epsilon), bounded_range_delta(r, draws=k, epsilon=epsilon)
     assert worst <= curve
     assert worst >= curve * (1.0 - 1e-5)  # the finer grid comes this close to the supremum
+
+
+@pytest.mark.parametrize("k", [96, 512])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_hundreds_of_draws_cost_what_the_worst_pair_says(k: int, epsilon: float) -> None:
+    r = range_per_draw(epsilon, delta=DELTA, draws=k)
+    worst = worst_two_point_delta(r, k, epsilon)
+    assert worst <= DELTA
+    assert worst >= DELTA * (1.0 - 1e-5)
 
 
 def test_no_random_pair_of_bounded_range_exceeds_the_curve() -> None:
