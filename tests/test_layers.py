@@ -34,7 +34,7 @@ LAYERS = [
     ["experiments"],
     ["reports"],
     ["cli"],
-    ["__init__"],
+    ["__init__", "__main__"],
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

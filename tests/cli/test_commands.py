@@ -179,8 +179,19 @@ def test_intervals_are_shown_where_there_are_draws_enough(cli):
     expected = from_release(onedraw.Release.from_json(cli.folder / "release.json")).summary()
     for output in (fitted.stdout, shown):
         assert "95% from" in output
-        assert re.search(rf"^x .* {expected.low[0]:.4g} +{expected.high[0]:.4g}$", output, re.MULTILINE)
+        assert re.search(rf"^x .* {expected.low[0]:#.4g} +{expected.high[0]:#.4g}$", output, re.MULTILINE)
     assert cli.json("show", "release.json")["intervals"]["low"] == list(expected.low)
+    written = cli.fit(*options, "--force", "--json", data="big.csv", target="y", columns=None)
+    assert json.loads(written.stdout)["intervals"]["low"] == list(expected.low)
+
+
+def test_the_reason_is_shown_where_there_are_no_intervals(cli):
+    rng = np.random.default_rng(0)
+    cli.write_csv(cli.folder / "small.csv", {"x": rng.uniform(-1, 1, 60).round(3), "y": np.arange(60) % 2})
+    fitted = cli.fit("--draws", "auto", "--seed", "1", data="small.csv", target="y", columns=None)
+    assert "Even 4 draws would each be too wide" in " ".join(fitted.stdout.split())
+    for output in (fitted.stdout, cli.run("show", "release.json").stdout):
+        assert "No intervals: Intervals need at least 4 draws" in " ".join(output.split())
 
 
 # -- explain and calibrate
@@ -378,7 +389,7 @@ def shell(args, **kwargs):
     path = str(Path(onedraw.__file__).parents[1])
     env = {**os.environ, "PYTHONPATH": path, "TERM": "xterm-256color", "OPENBLAS_NUM_THREADS": "1"}
     env.update(kwargs.pop("env", {}))
-    return subprocess.run([sys.executable, "-m", "onedraw.cli", *args], env=env, timeout=120, **kwargs)
+    return subprocess.run([sys.executable, "-m", "onedraw", *args], env=env, timeout=120, **kwargs)
 
 
 def on_a_terminal(args, env):

@@ -157,7 +157,7 @@ def privacy(command: F) -> F:
             type=float,
             default=0.0,
             show_default=True,
-            help="Probability with which epsilon may be exceeded.",
+            help="Of (epsilon, delta)-DP, far below 1/rows; helps with several draws.",
         ),
         click.option("--epsilon", type=float, required=True, help="The privacy loss, for example 1."),
     ):

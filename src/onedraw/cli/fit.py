@@ -27,7 +27,7 @@ from onedraw.cli.encode import Plan, encode, read_classes, read_response
 from onedraw.cli.files import output_file
 from onedraw.cli.output import say, say_json, waiting
 from onedraw.cli.request import DEFAULT_CLASSES, MODELS, NETWORKS, REGRESSIONS, Options, build_estimator
-from onedraw.cli.show import SEEDED, confidence_intervals, describe, say_parameters
+from onedraw.cli.show import SEEDED, as_dict, confidence_intervals, describe, say_parameters
 from onedraw.cli.table import Table, read_table
 from onedraw.errors import InvalidInput, LedgerError, SamplingError
 from onedraw.estimators.offered import DEFAULT, offered
@@ -126,14 +126,18 @@ def fit_command(as_json: bool, **given: Any) -> None:
             account = ledger.show(options.dataset)
     if as_json:
         charged = None if account is None else dataclasses.asdict(account)
-        say_json({"out": options.out, "ledger": charged, "release": release.to_dict()})
+        found = as_dict(confidence_intervals(release))
+        say_json({"out": options.out, "ledger": charged, "release": release.to_dict(), "intervals": found})
         return
     say(str(release.guarantee), style="bold")
     if release.seeded:
         say(SEEDED, style="bold red")
     say()
     say(f"Model: {describe(release)}")
-    say_parameters(release, confidence_intervals(release))
+    choice = getattr(estimator, "draws_choice_", None)
+    if choice is not None:
+        say(str(choice))
+    say_parameters(release)
     say()
     say(f"Written to {options.out}; evidence and assumptions: onedraw show {options.out}")
     if ledger is None:

@@ -13,6 +13,7 @@ from onedraw.cli.output import aligned, say, say_json
 from onedraw.errors import InvalidInput
 from onedraw.estimators import from_release
 from onedraw.release import Release
+from onedraw.uncertainty import Intervals
 
 SEEDED = "SEEDED: whoever knows the seed can undo the privacy. For tests only; do not publish."
 
@@ -23,10 +24,8 @@ SEEDED = "SEEDED: whoever knows the seed can undo the privacy. For tests only; d
 def show_command(release: str, as_json: bool) -> None:
     """Show a RELEASE file: guarantee, evidence, assumptions, parameters."""
     found = read_release(release)
-    intervals = confidence_intervals(found)
     if as_json:
-        listed = None if intervals is None else dataclasses.asdict(intervals)
-        say_json({**found.to_dict(), "intervals": listed})
+        say_json({**found.to_dict(), "intervals": as_dict(confidence_intervals(found))})
         return
     say(str(found.guarantee), style="bold")
     say()
@@ -44,7 +43,7 @@ def show_command(release: str, as_json: bool) -> None:
     if found.seeded:
         say(SEEDED, style="bold red")
     say()
-    say_parameters(found, intervals)
+    say_parameters(found)
 
 
 def read_release(path: str) -> Release:
@@ -70,28 +69,44 @@ def describe(release: Release) -> str:
     }[model.kind]
 
 
-def say_parameters(release: Release, intervals: Any = None) -> None:
-    """Print the parameters in original units, aligned; with their intervals if there are any."""
+def say_parameters(release: Release) -> None:
+    """Print the parameters in original units, aligned; with their intervals, or why there are none."""
     named = release.named_parameters()
     rows = [(name, f"{value:.6g}") for name, value in named.items()]
-    if intervals is None:
+    intervals = confidence_intervals(release)
+    if intervals is None or isinstance(intervals, str):
         say(aligned(rows, header=("parameter", "value")))
+        if intervals is not None:
+            say(f"No intervals: {intervals}")
         return
     ends = {
-        name: (f"{low:.4g}", f"{high:.4g}")
+        name: (f"{low:#.4g}", f"{high:#.4g}")
         for name, low, high in zip(intervals.names, intervals.low, intervals.high, strict=True)
     }
     wide = [(*row, *ends.get(row[0], ("", ""))) for row in rows]
     say(aligned(wide, header=("parameter", "value", f"{100 * intervals.level:g}% from", "to")))
-    say(f"Intervals from {intervals.draws} private draws, at no further privacy cost; they assume the model.")
+    say(f"Intervals from {intervals.draws} private draws, at no further privacy cost, if the model holds.")
+    say("They allow for the drift of wide draws, so a value need not be at the centre.")
     for caveat in intervals.caveats:
         say(f"Caveat: {caveat}")
 
 
-def confidence_intervals(release: Release) -> Any:
-    """95% intervals where the draws allow them, otherwise None. A function of the release alone."""
+def confidence_intervals(release: Release) -> Intervals | str | None:
+    """95% intervals, or why the draws allow none; None for a kind of model that never has any.
+
+    A function of the release alone.
+    """
     try:
         summary: Any = getattr(from_release(release), "summary", None)
-        return None if summary is None else summary()
-    except InvalidInput:  # too few draws, too wide ones, or a kind of model that has none
+    except InvalidInput:
         return None
+    try:
+        found: Intervals | None = None if summary is None else summary()
+    except InvalidInput as error:
+        return str(error)
+    return found
+
+
+def as_dict(intervals: Intervals | str | None) -> dict[str, Any] | None:
+    """For JSON; None where there are none."""
+    return dataclasses.asdict(intervals) if isinstance(intervals, Intervals) else None

@@ -195,12 +195,12 @@ class PrivateRegression(BaseEstimator):
                 f"Use mechanism={DEFAULT!r} with draws='auto', or, for a linear model, 'noise_aware'."
             )
         choice: DrawsChoice | None = getattr(self, "draws_choice_", None)
-        if choice is not None and not choice.trusted:
-            raise InvalidInput(f"This release has no intervals: {choice.explanation}")
+        if choice is not None and not choice.trusted and choice.draws == self.release_.guarantee.draws:
+            raise InvalidInput(f"This release has no intervals. {choice.explanation}")
         return intervals(self.release_, level)
 
     def conf_int(self, level: float = 0.95, *, as_frame: bool = False) -> Any:
-        """(p, 2): low and high of each parameter, in the order of ``summary()``; a frame on request."""
+        """(p, 2): low and high of each parameter, in the order of ``summary()``; ``as_frame`` for pandas."""
         found = self.summary(level)
         return found.to_frame()[["low", "high"]] if as_frame else found.array()
 
@@ -335,7 +335,13 @@ class PrivateRegression(BaseEstimator):
         """What no later step checks; calibration has its own say on epsilon, delta, beta and the rest."""
         self._check_mechanism()
         if isinstance(self.draws, str):
-            one_of(("auto",), draws=self.draws, remedy="Or give a whole number.")
+            if self.draws != "auto":
+                raise InvalidInput(f"Expected draws to be a whole number >= 1 or 'auto', got {self.draws!r}.")
+            if self.engine == "grid":
+                raise InvalidInput(
+                    "draws='auto' is for intervals, and draws of engine='grid' are too coarse for them. Give "
+                    "a whole number, or engine='exact'."
+                )
             if self.mechanism != DEFAULT:
                 raise InvalidInput(
                     f"draws='auto' is for mechanism={DEFAULT!r}, got mechanism={self.mechanism!r}. Give a "

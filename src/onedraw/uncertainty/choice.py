@@ -96,6 +96,7 @@ def choose_draws(
         fit_intercept, prior_scale: as in the estimators.
     """
     positive(prior_scale=prior_scale)
+    whole(num_features=num_features, minimum=0)
     if num_records is None:
         return _one(
             "The number of records is private here (add_remove neighbours, or several rows per person), "
@@ -127,6 +128,7 @@ def choose_draws(
             num_features=num_features,
             fit_intercept=fit_intercept,
             effective_records=num_records * calibration.weight,
+            prior_scale=prior_scale,
             noise_scale=noise_scale,
         )
         narrowest = min(narrowest, known.predictor_variance)
@@ -160,7 +162,7 @@ def choose_draws(
         draws=draws,
         trusted=True,
         explanation=(
-            f"{draws} draws, chosen from public facts (n = {num_records}, {num_features} features, "
+            f"{draws} draws, chosen from public facts (n = {num_records:,}, features: {num_features}, "
             f"epsilon = {epsilon:g}, delta = {delta:g}): {why}."
         ),
     )

@@ -16,15 +16,7 @@ Under normal features only the direction z of the linear predictor matters, eta 
 the integral is over one dimension, and the d - 1 others contribute (d - 1)/(n w E[L'']) to V. For q
 predictors (the categorical family) curvatures are q x q matrices and L''' a tensor.
 
-The location of a Gaussian response has no such drift, by symmetry; its scale s does. With true scale s0 and
-predictor error e, the expected loss is up to a constant
-
-    L(e, s) = (2 pi s^2)^(-b/2) [ beta^(-3/2) - (1/b) (1 + b s0^2/s^2)^(-1/2) E ],
-    E = exp(-b e^2 / (2 (s^2 + b s0^2))),
-
-so with u the working coordinate of the scale, q(u) the second derivative in e at 0, and m location
-parameters that each add 1/(n w q) to the variance of e, the drift of u is -(m q'/q + L_uuu/L_uu) / (2 n w
-L_uu).
+The location of a Gaussian response has no such drift, by symmetry; its scale does, see ``residual_scale``.
 
 >>> from onedraw.families import Bernoulli
 >>> rate = drift_rate(Bernoulli(), 2.0, num_features=2, intercept=[0.0], spread=[1.0])
@@ -143,21 +135,3 @@ def _responses(family: Family, eta: Array) -> tuple[Array, Array]:
     if isinstance(family, Poisson):
         return np.arange(LARGEST_COUNT + 1.0), np.clip(eta, -15.0, LARGEST_PREDICTOR)
     raise InvalidInput(f"The drift of the {family.name} family is not known, so its draws give no intervals.")
-
-
-def gaussian_scale_drift(beta: float, *, scale: float, floor: float, num_location: int) -> float:
-    """The drift times n w of u = log(scale - floor), at a true residual ``scale``.
-
-    >>> round(gaussian_scale_drift(1.4, scale=0.5, floor=0.1, num_location=3), 1)
-    3.7
-    """
-    b, step = beta - 1.0, 1e-2
-    u = np.log(scale - floor) + step * np.arange(-2.0, 3.0)
-    s = floor + np.exp(u)
-    height, overlap = (2.0 * np.pi * s**2) ** (-0.5 * b), (1.0 + b * scale**2 / s**2) ** -0.5
-    loss = height * (beta**-1.5 - overlap / b)
-    curvature = height * overlap / (s**2 + b * scale**2)
-    second = (loss[1] - 2.0 * loss[2] + loss[3]) / step**2
-    third = (-loss[0] + 2.0 * loss[1] - 2.0 * loss[3] + loss[4]) / (2.0 * step**3)
-    slope = (curvature[3] - curvature[1]) / (2.0 * step)
-    return float(-0.5 * (num_location * slope / curvature[2] + third / second) / second)

@@ -22,7 +22,7 @@ is its inverse for centred features. All of this is post-processing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from onedraw.privacy.reference import reference_scale
 from onedraw.types import Array
 from onedraw.uncertainty.drift import DriftRate, drift_rate
 from onedraw.uncertainty.noise_ratio import gaussian_curvature
+from onedraw.uncertainty.residual_scale import ScaleLaw
 
 LARGEST_VARIANCE = 0.5
 """Of the linear predictor under one draw, for intervals to be given."""
@@ -45,7 +46,8 @@ class Information:
     """What one draw knows: ``rate`` is None where there is no drift (location-scale families)."""
 
     per_parameter: float
-    """n * weight * curvature: the precision of a standardised coefficient."""
+    """The precision of a standardised coefficient under one draw: n * weight * curvature, or less where a
+    residual scale widens it."""
     effective_records: float
     """n * weight."""
     predictor_variance: float
@@ -69,13 +71,22 @@ def reference_information(
     num_features: int,
     fit_intercept: bool,
     effective_records: float,
+    prior_scale: float = 3.0,
     noise_scale: float | None = None,
 ) -> Information:
     """Under the public reference: nothing of the data but n enters."""
     size = num_features + int(fit_intercept)
     if isinstance(family, LocationScale):
         scale = reference_scale(family, noise_scale)
-        return _location(beta, scale, size, effective_records)
+        law = ScaleLaw(
+            beta=beta,
+            floor=family.scale_floor,
+            num_location=size,
+            effective_records=effective_records,
+            prior_scale=prior_scale,
+        )
+        at_scale = _location(beta, scale, size, effective_records)
+        return replace(at_scale, per_parameter=1.0 / law.location_variance(scale))
     q = family.num_predictors
     counts = isinstance(family, Poisson)
     centre = 0.0 if isinstance(family, Categorical) or not fit_intercept else REFERENCE_INTERCEPT

@@ -20,8 +20,9 @@ Together, for a linear function a'theta,
 a'C P0 C a of a sample covariance is too large; it is replaced by its unbiased estimate under the Wishart
 law, but not less than (a'Ca)^2/(a'a prior_scale^2), which A^-1 obeys by the Cauchy-Schwarz inequality.
 
-Original units are a public linear map of working units. The residual scale has an interval of its own, on
-the logarithm of its excess over the floor; at the model its curvature does not mix with the coefficients'.
+Original units are a public linear map of working units. The residual scale has an interval of its own, from
+the mean of its logarithm: the true scales whose draws would have such a mean, see ``residual_scale``. At the
+model its curvature does not mix with the coefficients'.
 
 Guarantee:
     ``intervals`` takes a ``Release`` and nothing else: whatever it says is as private as the release.
@@ -35,6 +36,7 @@ of the prior's size, and too wide for smaller ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -46,28 +48,27 @@ from onedraw._extras import optional
 from onedraw.errors import InvalidInput
 from onedraw.families import Family
 from onedraw.model import RegressionModel
-from onedraw.priors import ScalePrior
 from onedraw.release import Release
 from onedraw.types import Array
-from onedraw.uncertainty.drift import gaussian_scale_drift
 from onedraw.uncertainty.information import LARGEST_VARIANCE, Information, released_information
 from onedraw.uncertainty.noise_ratio import gaussian_scale_ratio, noise_ratio
+from onedraw.uncertainty.residual_scale import ScaleLaw
 
 FEWEST_DRAWS = 4
 PRIOR_DOMINATED = 0.25
 """A coefficient whose draws have more than this share of the prior variance was hardly informed."""
-NEAR_FLOOR = 4.0
-DRIFT_DOUBT = 0.5
-"""The share of the estimated drift that is counted as error after it is taken off."""
-REMEDY = "Fit with draws='auto', which says what is missing, or with more records or a larger epsilon."
+FAR_OUTSIDE = 2.0
+DRIFT_DOUBT, SCALE_DOUBT = 0.5, 0.25
+"""The share of a drift that is counted as error after it is taken off: of a first-order expansion for the
+location, of a law that is integrated for the scale."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Intervals:
     """Estimates with standard errors and intervals, in original units; ``str`` is an aligned table.
 
-    The estimate is the mean of the draws. An interval need not be centred on it: the drift of the mean is
-    taken off.
+    The estimate is the mean of the draws; of a residual scale, which draws overstate, it is the scale that
+    explains them. An interval need not be centred on it: the drift of the mean is taken off.
     """
 
     names: tuple[str, ...]
@@ -98,7 +99,7 @@ class Intervals:
         header = ("", "estimate", "std. error", f"{100 * self.level:.6g}% low", "high")
         columns = zip(self.estimate, self.standard_error, self.low, self.high, strict=True)
         rows = [
-            (name, *(f"{value:.4g}" for value in values))
+            (name, *(f"{value:#.4g}" for value in values))
             for name, values in zip(self.names, columns, strict=True)
         ]
         widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
@@ -110,6 +111,7 @@ class Intervals:
             for row in (header, *rows)
         ]
         lines.append(f"From {self.draws} private draws, at no further privacy cost, if the model holds.")
+        lines.append("Intervals allow for the drift of wide draws, so an estimate need not be at the centre.")
         lines += [f"Caveat: {caveat}" for caveat in self.caveats]
         return "\n".join(lines)
 
@@ -123,7 +125,14 @@ class _Facts:
     weight: float
     prior_scale: float
     records: int | None
+    rows_per_person: int
     kappa: float
+
+    @property
+    def sampling(self) -> float:
+        """w kappa: the variance of the records' gradients against curvature, times w. That of the sum of a
+        person's rows is at most their number times the sum of the variances."""
+        return self.rows_per_person * self.weight * self.kappa
 
     @classmethod
     def of(cls, release: Release, scale: float | None) -> _Facts:
@@ -138,6 +147,7 @@ class _Facts:
         return cls(
             family=family,
             records=release.num_records,
+            rows_per_person=release.guarantee.rows_per_person,
             kappa=noise_ratio(family, numbers["beta"], scale),
             **numbers,
         )
@@ -150,24 +160,36 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
         release: as returned by a fit or read by ``Release.from_json``.
         level: nominal coverage of each interval, between 0 and 1.
     """
-    if not 0.0 < level < 1.0:
+    if not isinstance(release, Release):
+        raise InvalidInput(
+            f"Expected a Release, got {type(release).__name__}. Use model.release_, or Release.from_json."
+        )
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0.0 < level < 1.0:
         raise InvalidInput(f"Expected level between 0 and 1, got level={level!r}. For example 0.95.")
     model, draws = release.model, np.array(release.draws)
     k = len(draws)
     if k < FEWEST_DRAWS:
         raise InvalidInput(
             f"Intervals need at least {FEWEST_DRAWS} draws to show their spread, got a release of {k}. "
-            + REMEDY
+            "Another fit spends epsilon again; use draws='auto', which says beforehand what is missing."
         )
-    has_scale = model.scale_floor is not None
+    has_scale, scale = model.scale_floor is not None, None
     location = draws[:, :-1] if has_scale else draws
     facts = _Facts.of(release, float(draws[:, -1].mean()) if has_scale else None)
+    _check_resolution(location)
     known = _information(model, location, facts, draws[:, -1] if has_scale else None)
+    if known is None and not has_scale:
+        raise InvalidInput(
+            "Intervals need to know how far the mean of the draws has drifted. The number of records tells, "
+            "or the spread of the intercept; here the one is private and there is none of the other. Fit "
+            "with fit_intercept=True, or with neighbours='replace_one' and one row per person."
+        )
     if known is not None and known.predictor_variance > LARGEST_VARIANCE:
         raise InvalidInput(
             f"These {k} draws are too wide for intervals: under one draw the linear predictor has a variance "
             f"of about {known.predictor_variance:.2g}; above {LARGEST_VARIANCE:g}, intervals are not known "
-            f"to cover. {REMEDY}"
+            "to cover. Use fewer draws, more records, a larger epsilon, or public target_bounds and "
+            "feature_bounds that bring the data to their working range."
         )
 
     quantile = float(special.stdtrit(k - 1, 0.5 + 0.5 * level))
@@ -180,7 +202,8 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
     names = [name for name, kept in zip(model.parameter_names(), fitted, strict=False) if kept]
     if has_scale:
         names.append(model.parameter_names()[-1])
-        table = np.vstack([table, _scale_row(draws[:, -1], model, facts, known, quantile)])
+        scale = _scale_row(draws[:, -1], model, facts, known, quantile)
+        table = np.vstack([table, _scale_unit(model) * scale])
     columns = [tuple(column.tolist()) for column in table.T]
     return Intervals(
         names=tuple(names),
@@ -190,7 +213,7 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
         high=columns[3],
         level=float(level),
         draws=k,
-        caveats=tuple(_caveats(model, draws, facts, known)),
+        caveats=tuple(_caveats(model, draws, facts, known, scale)),
     )
 
 
@@ -216,19 +239,43 @@ def _information(
 ) -> Information | None:
     k = len(location)
     coefficients, intercepts = _split(model, location.mean(axis=0))
-    variances, intercept_variances = _split(model, location.var(axis=0, ddof=1))
+    variances, _ = _split(model, location.var(axis=0, ddof=1))
     return released_information(
         facts.family,
         facts.beta,
         coefficients=coefficients,
         variances=variances,
         intercepts=intercepts,
-        noise=facts.weight * facts.kappa + 1.0 / k,
+        noise=facts.sampling + 1.0 / k,
         draws=k,
         effective_records=None if facts.records is None else facts.records * facts.weight,
-        intercept_variance=float(intercept_variances.mean()) if model.fit_intercept else None,
+        intercept_variance=_intercept_variance(location, coefficients.size) if model.fit_intercept else None,
         scale=None if scales is None else float(scales.mean()),
     )
+
+
+def _intercept_variance(location: Array, num_coefficients: int) -> float:
+    """Given the coefficients, if there are draws enough: then features need not be centred.
+
+    What is left of k - 1 degrees of freedom after a regression on the coefficients makes it unbiased.
+    """
+    gaps = location - location.mean(axis=0)
+    coefficients, intercepts = gaps[:, :num_coefficients], gaps[:, num_coefficients:]
+    left = len(location) - 1 - num_coefficients
+    if left < FEWEST_DRAWS - 1:
+        return float(location[:, num_coefficients:].var(axis=0, ddof=1).mean())
+    rest = intercepts - coefficients @ np.linalg.lstsq(coefficients, intercepts, rcond=None)[0]
+    return float(np.square(rest).sum(axis=0).mean() / left)
+
+
+def _check_resolution(location: Array) -> None:
+    """Draws of an enumerated grid may all fall on a few of its points and show no spread."""
+    distinct = min(len(np.unique(column)) for column in location.T)
+    if 2 * distinct < len(location):
+        raise InvalidInput(
+            f"Intervals need draws that show their spread, got {len(location)} draws on {distinct} points of "
+            "a grid. Fit with engine='exact'."
+        )
 
 
 def _drift(model: RegressionModel, location: Array, known: Information | None) -> Array:
@@ -251,7 +298,7 @@ def _errors(location: Array, rows: Array, facts: _Facts, drift: Array) -> tuple[
     unbiased = (squared - np.trace(covariance) * spread / df) / (1.0 + 1.0 / df - 2.0 / df**2)
     length = np.maximum(np.square(rows).sum(axis=1), 1e-300)
     prior = np.maximum(unbiased, spread**2 / length) / facts.prior_scale**2
-    sampling = facts.weight * facts.kappa
+    sampling = facts.sampling
     moved = rows @ drift
     variance = (sampling + 1.0 / k) * spread + max(0.0, 1.0 - sampling) * prior
     return moved, np.sqrt(variance + np.square(DRIFT_DOUBT * moved))
@@ -260,37 +307,39 @@ def _errors(location: Array, rows: Array, facts: _Facts, drift: Array) -> tuple[
 def _scale_row(
     scales: Array, model: RegressionModel, facts: _Facts, known: Information | None, quantile: float
 ) -> Array:
-    """Estimate, standard error and interval of the scale, from the log of its excess over the floor."""
+    """Estimate, standard error and interval of the scale in working units, from the mean of its logarithm."""
     assert model.scale_floor is not None
-    k, floor = len(scales), model.scale_floor
-    mean = float(scales.mean())
-    u = np.log(np.maximum(scales - floor, 1e-9 * floor))
-    centre, variance = float(u.mean()), float(u.var(ddof=1))
-    pull = ScalePrior(floor=floor).derivatives(np.array([centre]))[0]
-    drift = variance * float(pull[0])
-    if known is not None:
-        size = model.dim - 1
-        at = floor + float(np.exp(centre))
-        rate = gaussian_scale_drift(facts.beta, scale=at, floor=floor, num_location=size)
-        drift += rate / known.effective_records
-    doubt = DRIFT_DOUBT * drift
-    if abs(drift) > variance**0.5:
-        # Too far for a first-order correction: left in, and counted as error in full.
-        drift, doubt = 0.0, drift
-    noise = facts.weight * gaussian_scale_ratio(facts.beta, mean) + 1.0 / k
-    error = np.sqrt(noise * variance + doubt**2)
-    ends = centre - drift + quantile * error * np.array([-1.0, 1.0])
-    low, high = floor + np.exp(np.minimum(ends, 300.0))
-    if mean < NEAR_FLOOR * floor:
-        low = floor  # close to the floor the draws lie above the truth by more than can be corrected
+    centre, variance = float(np.log(scales).mean()), float(np.log(scales).var(ddof=1))
+    ratio = gaussian_scale_ratio(facts.beta, float(scales.mean()))
+    noise = facts.rows_per_person * facts.weight * ratio + 1.0 / len(scales)
+    if known is None:  # how far the draws lie above the scale depends on n
+        estimate, error = float(scales.mean()), math.sqrt(noise * variance)
+        low, high = model.scale_floor, math.exp(centre + quantile * error)
+    else:
+        law = ScaleLaw(
+            beta=facts.beta,
+            floor=model.scale_floor,
+            num_location=model.dim - 1,
+            effective_records=known.effective_records,
+            prior_scale=facts.prior_scale,
+        )
+        estimate = law.true_scale(centre)
+        error = math.sqrt(noise * variance + (SCALE_DOUBT * (centre - math.log(estimate))) ** 2)
+        low, high = (law.true_scale(centre + sign * quantile * error) for sign in (-1.0, 1.0))
+    return np.array([estimate, estimate * error, low, high])
+
+
+def _scale_unit(model: RegressionModel) -> float:
     point = np.zeros((1, model.dim))
     point[0, -1] = 1.0
     unit = model.original_units(point).scale
     assert unit is not None
-    return np.asarray(unit[0] * np.array([mean, (mean - floor) * error, low, high]))
+    return float(unit[0])
 
 
-def _caveats(model: RegressionModel, draws: Array, facts: _Facts, known: Information | None) -> Iterator[str]:
+def _caveats(
+    model: RegressionModel, draws: Array, facts: _Facts, known: Information | None, scale: Array | None
+) -> Iterator[str]:
     location = draws[:, : len(_public_map(model).T)]
     share = location.var(axis=0, ddof=1) / facts.prior_scale**2
     if (share > PRIOR_DOMINATED).any():
@@ -298,14 +347,23 @@ def _caveats(model: RegressionModel, draws: Array, facts: _Facts, known: Informa
             f"{int((share > PRIOR_DOMINATED).sum())} of {len(share)} working parameters were hardly informed "
             "by the data; their intervals hold only if the prior's size is right."
         )
+    outside = np.abs(location.mean(axis=0)) > FAR_OUTSIDE * facts.prior_scale
+    if outside.any():
+        yield (
+            f"{int(outside.sum())} of {len(outside)} working parameters lie more than {FAR_OUTSIDE:g} prior "
+            "scales from 0, and the prior pulls their intervals towards 0. Declare feature_bounds and "
+            "target_bounds, or a larger prior_scale."
+        )
     if facts.records is None:
         yield (
             "The number of records is private, so whether the draws are narrow enough could not be checked."
             if known is None
             else "The number of records is private; the draws were judged narrow enough by their intercept."
         )
-    if model.scale_floor is not None and draws[:, -1].mean() < NEAR_FLOOR * model.scale_floor:
+    if scale is not None and scale[3] < draws[:, -1].mean():
+        yield "Wide draws overstate the residual scale: their mean lies above its interval."
+    if scale is not None and scale[2] <= model.scale_floor:
         yield (
-            f"The residual scale is within {NEAR_FLOOR:g} times its floor, so its interval begins there. "
+            "The residual scale may be as small as its floor, so its interval begins there. "
             "Lower noise_floor if the true scale may be smaller."
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m onedraw.cli`` is the command ``onedraw``."""
+"""``python -m onedraw`` is the command ``onedraw``."""
 
 from onedraw.cli import main
 
