@@ -21,9 +21,9 @@ import onedraw
 
 # Plausible ranges, known without the table, and a step that a reader can picture.
 FEATURES = {
-    "bmi": ((15.0, 45.0), 5.0, "5 kg/m² of body mass index"),
-    "bp": ((60.0, 140.0), 10.0, "10 mmHg of blood pressure"),
-    "s5": ((3.0, 6.5), 0.5, "0.5 of log triglycerides"),
+    "bmi": ((15.0, 45.0), 5.0, "+5 kg/m² of body mass index"),
+    "bp": ((60.0, 140.0), 10.0, "+10 mmHg of blood pressure"),
+    "s5": ((3.0, 6.5), 0.5, "+0.5 of log triglycerides"),
 }
 TARGET, NOISE_FLOOR, NOISE = (0.0, 350.0), 40.0, 60.0
 PRIVATE, PLAIN, INK, FAINT = "#0f6b8f", "#d9822b", "#26323a", "#dfe5e8"
@@ -47,13 +47,17 @@ def main(arguments: list[str] | None = None) -> int:
         noise_scale=NOISE,
         random_state=options.seed,
     ).fit(X, y)
-    print(model.guarantee_, model.draws_choice_, "", model.summary(), sep="\n")
+    try:
+        found = model.summary()
+    except onedraw.InvalidInput as error:
+        parser.error(str(error))
+    print(model.guarantee_, model.draws_choice_, "", found, sep="\n")
     steps = np.array([step for _, step, _ in FEATURES.values()])
-    found = model.summary()
     private = np.column_stack([found.estimate, found.array()])[: len(steps)] * steps[:, None]
     plain = least_squares(X.to_numpy(), y.to_numpy()) * steps[:, None]
     options.out.mkdir(parents=True, exist_ok=True)
     draw(options.out / "forest.png", private, plain, options.epsilon, len(y))
+    print(f"Written to {options.out / 'forest.png'}")
     return 0
 
 
@@ -85,13 +89,13 @@ def draw(path: Path, private: np.ndarray, plain: np.ndarray, epsilon: float, n: 
         axes.plot(values[:, 0], rows + offset, "o", color=colour, markersize=7, label=name)
     axes.set_yticks(rows, [label for _, _, label in FEATURES.values()])
     axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.set_xlabel("change in disease progression after a year, with 95% interval")
+    axes.set_xlabel("change in disease progression after a year, with 95% interval", color=INK)
     axes.grid(axis="x", color=FAINT)
     axes.set_axisbelow(True)
     axes.tick_params(left=False, colors=INK)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.set_title(f"What {n} diabetes patients say, with and without privacy", loc="left", color=INK)
-    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, labelcolor=INK)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
 

@@ -181,6 +181,10 @@ def test_intervals_are_shown_where_there_are_draws_enough(cli):
         assert "95% from" in output
         assert re.search(rf"^x .* {expected.low[0]:#.4g} +{expected.high[0]:#.4g}$", output, re.MULTILINE)
     assert cli.json("show", "release.json")["intervals"]["low"] == list(expected.low)
+    narrow = cli.json("show", "release.json", "--level", "0.5")["intervals"]
+    assert narrow["level"] == 0.5
+    assert narrow["low"][0] > expected.low[0]
+    assert "between 0 and 1, got 95" in cli.run("show", "release.json", "--level", "95").stderr
     written = cli.fit(*options, "--force", "--json", data="big.csv", target="y", columns=None)
     assert json.loads(written.stdout)["intervals"]["low"] == list(expected.low)
 

@@ -20,12 +20,15 @@ SEEDED = "SEEDED: whoever knows the seed can undo the privacy. For tests only; d
 
 @click.command("show", short_help="What a release file says.")
 @click.argument("release", type=click.Path())
+@click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
 @common
-def show_command(release: str, as_json: bool) -> None:
-    """Show a RELEASE file: guarantee, evidence, assumptions, parameters."""
+def show_command(release: str, level: float, as_json: bool) -> None:
+    """Show a RELEASE file: guarantee, evidence, assumptions, parameters and their intervals."""
+    if not 0.0 < level < 1.0:
+        raise InvalidInput(f"Expected --level between 0 and 1, got {level:g}. For example 0.9.")
     found = read_release(release)
     if as_json:
-        say_json({**found.to_dict(), "intervals": as_dict(confidence_intervals(found))})
+        say_json({**found.to_dict(), "intervals": as_dict(confidence_intervals(found, level))})
         return
     say(str(found.guarantee), style="bold")
     say()
@@ -43,7 +46,7 @@ def show_command(release: str, as_json: bool) -> None:
     if found.seeded:
         say(SEEDED, style="bold red")
     say()
-    say_parameters(found)
+    say_parameters(found, level)
 
 
 def read_release(path: str) -> Release:
@@ -69,11 +72,11 @@ def describe(release: Release) -> str:
     }[model.kind]
 
 
-def say_parameters(release: Release) -> None:
+def say_parameters(release: Release, level: float = 0.95) -> None:
     """Print the parameters in original units, aligned; with their intervals, or why there are none."""
     named = release.named_parameters()
     rows = [(name, f"{value:.6g}") for name, value in named.items()]
-    intervals = confidence_intervals(release)
+    intervals = confidence_intervals(release, level)
     if intervals is None or isinstance(intervals, str):
         say(aligned(rows, header=("parameter", "value")))
         if intervals is not None:
@@ -91,8 +94,8 @@ def say_parameters(release: Release) -> None:
         say(f"Caveat: {caveat}")
 
 
-def confidence_intervals(release: Release) -> Intervals | str | None:
-    """95% intervals, or why the draws allow none; None for a kind of model that never has any.
+def confidence_intervals(release: Release, level: float = 0.95) -> Intervals | str | None:
+    """Intervals, or why the draws allow none; None for a kind of model that never has any.
 
     A function of the release alone.
     """
@@ -101,7 +104,7 @@ def confidence_intervals(release: Release) -> Intervals | str | None:
     except InvalidInput:
         return None
     try:
-        found: Intervals | None = None if summary is None else summary()
+        found: Intervals | None = None if summary is None else summary(level)
     except InvalidInput as error:
         return str(error)
     return found

@@ -99,10 +99,10 @@ def choose_draws(
     whole(num_features=num_features, minimum=0)
     if num_records is None:
         return _one(
-            "The number of records is private here (add_remove neighbours, or several rows per person), "
-            "and how "
-            "many draws give intervals depends on it. With a public guess of it, set draws to "
-            "onedraw.uncertainty.choose_draws(..., num_records=guess).draws."
+            "The number of records is private here (add_remove neighbours, or several rows per person), and "
+            "how many draws give intervals depends on it. With a public guess of it, set draws to "
+            "onedraw.uncertainty.choose_draws(family, epsilon=..., num_features=..., num_records=guess, "
+            f"neighbours={neighbours!r}, rows_per_person={rows_per_person}).draws."
         )
     whole(num_records=num_records)
     widths: dict[int, float] = {}
