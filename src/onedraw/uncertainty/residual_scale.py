@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -61,15 +62,20 @@ class ScaleLaw:
 
     def true_scale(self, mean_log_scale: float) -> float:
         """The true scale whose draws have this mean of log scale; the floor where none is so small."""
-        excess = np.geomspace(CLOSEST_TO_FLOOR * self.floor, LARGEST_SCALE, TRUE_NODES)
-        true = np.concatenate([[self.floor], self.floor + excess])
-        log_scale, mass, _ = self._law(true)
-        means = np.maximum.accumulate(mass @ log_scale)
+        true, means = self._means
         if mean_log_scale <= means[0]:
             return self.floor
         if mean_log_scale >= means[-1]:
             return math.inf
         return float(np.exp(np.interp(mean_log_scale, means, np.log(true))))
+
+    @cached_property
+    def _means(self) -> tuple[Array, Array]:
+        """True scales from the floor upwards, and the mean of log scale for each."""
+        excess = np.geomspace(CLOSEST_TO_FLOOR * self.floor, LARGEST_SCALE, TRUE_NODES)
+        true = np.concatenate([[self.floor], self.floor + excess])
+        log_scale, mass, _ = self._law(true)
+        return true, np.maximum.accumulate(mass @ log_scale)
 
     def _law(self, true: Array) -> tuple[Array, Array, Array]:
         """Grid of log scale (m,); for each true scale its mass (t, m) and the precision of the location."""
