@@ -277,6 +277,18 @@ def test_a_foreign_delta_needs_a_part_set_aside(ledger):
         ledger.charge("some", foreign)
 
 
+@pytest.mark.parametrize("draws", [1, 16, 512])
+def test_draws_with_the_whole_epsilon_and_delta_of_a_budget_are_told_what_fits(tmp_path, draws):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.create("adult", epsilon=1.0, delta=1e-6)
+    whole, less = (
+        calibrate("bernoulli", epsilon=epsilon, delta=1e-6, draws=draws).guarantee for epsilon in (1.0, 0.9)
+    )
+    with pytest.raises(BudgetExceeded, match=r"counted by their ranges.*fit with a smaller epsilon"):
+        ledger.charge("adult", whole)
+    ledger.charge("adult", less)
+
+
 def test_every_error_of_a_ledger_has_one_base():
     assert issubclass(LedgerError, OnedrawError)
     assert issubclass(BudgetExceeded, LedgerError)

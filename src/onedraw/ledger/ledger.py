@@ -340,6 +340,11 @@ class Ledger:
         remaining = budget.remaining(book.costs)
         asked, rest = _distinct(guarantee.epsilon, remaining)
         one = " for one draw" if budget.order is not None else ""
+        if guarantee.delta > 0.0 and cost.delta == 0:
+            see += (
+                " Draws with a delta are counted by their ranges, which takes a little more than their own "
+                "epsilon and leaves the delta to the budget: fit with a smaller epsilon."
+            )
         raise BudgetExceeded(
             f"Cannot spend epsilon={asked} on dataset {book.dataset!r}: "
             f"{rest} of {budget.epsilon:g} remains{one} {see}",
