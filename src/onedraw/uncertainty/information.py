@@ -16,7 +16,7 @@ standard deviations out held as much mass as its mode in one of three simulated 
 Before the data are seen, n is known (if it is public) and the curvature is that of a reference:
 coefficients of a usual size. After the release the curvature is evaluated at the released estimate, and
 where n is private n * weight * curvature is read from the spread of the released intercept, whose variance
-is its inverse for centred features. All of this is post-processing.
+given the coefficients is its inverse. All of this is post-processing.
 """
 
 from __future__ import annotations

@@ -128,11 +128,10 @@ class _Facts:
     rows_per_person: int
     kappa: float
 
-    @property
-    def sampling(self) -> float:
-        """w kappa: the variance of the records' gradients against curvature, times w. That of the sum of a
-        person's rows is at most their number times the sum of the variances."""
-        return self.rows_per_person * self.weight * self.kappa
+    def sampling(self, ratio: float) -> float:
+        """w kappa, for a ``ratio`` kappa of the variance of the records' gradients to curvature. The variance
+        of the sum of a person's rows is at most their number times the sum of the variances."""
+        return self.rows_per_person * self.weight * ratio
 
     @classmethod
     def of(cls, release: Release, scale: float | None) -> _Facts:
@@ -246,7 +245,7 @@ def _information(
         coefficients=coefficients,
         variances=variances,
         intercepts=intercepts,
-        noise=facts.sampling + 1.0 / k,
+        noise=facts.sampling(facts.kappa) + 1.0 / k,
         draws=k,
         effective_records=None if facts.records is None else facts.records * facts.weight,
         intercept_variance=_intercept_variance(location, coefficients.size) if model.fit_intercept else None,
@@ -298,7 +297,7 @@ def _errors(location: Array, rows: Array, facts: _Facts, drift: Array) -> tuple[
     unbiased = (squared - np.trace(covariance) * spread / df) / (1.0 + 1.0 / df - 2.0 / df**2)
     length = np.maximum(np.square(rows).sum(axis=1), 1e-300)
     prior = np.maximum(unbiased, spread**2 / length) / facts.prior_scale**2
-    sampling = facts.sampling
+    sampling = facts.sampling(facts.kappa)
     moved = rows @ drift
     variance = (sampling + 1.0 / k) * spread + max(0.0, 1.0 - sampling) * prior
     return moved, np.sqrt(variance + np.square(DRIFT_DOUBT * moved))
@@ -311,7 +310,7 @@ def _scale_row(
     assert model.scale_floor is not None
     centre, variance = float(np.log(scales).mean()), float(np.log(scales).var(ddof=1))
     ratio = gaussian_scale_ratio(facts.beta, float(scales.mean()))
-    noise = facts.rows_per_person * facts.weight * ratio + 1.0 / len(scales)
+    noise = facts.sampling(ratio) + 1.0 / len(scales)
     if known is None:  # how far the draws lie above the scale depends on n
         estimate, error = float(scales.mean()), math.sqrt(noise * variance)
         low, high = model.scale_floor, math.exp(centre + quantile * error)
