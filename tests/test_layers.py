@@ -30,9 +30,8 @@ LAYERS = [
     ["planning"],
     ["nn"],
     ["audit"],
-    ["datasets"],
-    ["experiments"],
     ["reports"],
+    ["research"],
     ["cli"],
     ["__init__", "__main__"],
 ]

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from onedraw.cli import main
-from onedraw.experiments import EXPERIMENTS
+from onedraw.research.experiments import EXPERIMENTS
 
 
 @pytest.fixture

@@ -51,9 +51,9 @@ def reproduce_command(
 
     A run that was stopped goes on where it stopped. No private data are read: the data sets are public.
     """
-    from onedraw.experiments import EXPERIMENTS, VERSIONS, run
-    from onedraw.experiments.runner import check_extra
-    from onedraw.reports.reproduction import CELLS, publish, write_page
+    from onedraw.research.experiments import EXPERIMENTS, VERSIONS, run
+    from onedraw.research.experiments.runner import check_extra
+    from onedraw.research.reports.reproduction import CELLS, publish, write_page
 
     if listing:
         rows = [(e.name, e.figures, e.title) for e in EXPERIMENTS.values()]
