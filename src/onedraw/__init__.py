@@ -7,7 +7,7 @@ posterior.
 1.0
 """
 
-from onedraw import unsafe
+from onedraw import mechanisms, unsafe
 from onedraw._version import __version__
 from onedraw.errors import (
     AcceptanceTooLow,
@@ -24,9 +24,13 @@ from onedraw.errors import (
     SamplingError,
     UnknownDataset,
 )
-from onedraw.estimators import LinearRegression, LogisticRegression, PoissonRegressor
+from onedraw.estimators import (
+    LinearRegression,
+    LogisticRegression,
+    NegativeBinomialRegressor,
+    PoissonRegressor,
+)
 from onedraw.ledger import Ledger, Receipt
-from onedraw.nn import MLPClassifier, MLPRegressor
 from onedraw.privacy import Calibration, Guarantee, calibrate
 from onedraw.release import Release
 from onedraw.samplers import Evidence
@@ -45,9 +49,8 @@ __all__ = [
     "LedgerError",
     "LinearRegression",
     "LogisticRegression",
-    "MLPClassifier",
-    "MLPRegressor",
     "MissingExtra",
+    "NegativeBinomialRegressor",
     "NonFiniteDensity",
     "OnedrawError",
     "PoissonRegressor",
@@ -58,5 +61,6 @@ __all__ = [
     "UnknownDataset",
     "__version__",
     "calibrate",
+    "mechanisms",
     "unsafe",
 ]

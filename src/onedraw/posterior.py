@@ -13,6 +13,7 @@ densities.
 >>> from onedraw.families import Bernoulli
 >>> from onedraw.losses import BetaDivergence
 >>> from onedraw.priors import Prior
+from onedraw.private import Withheld
 >>> posterior = Posterior(
 ...     loss=BetaDivergence(Bernoulli()), beta=2.0, weight=0.5, prior=Prior(scale=3.0),
 ...     features=np.array([[1.0], [2.0]]), response=np.array([0.0, 1.0]))
@@ -37,6 +38,7 @@ from onedraw.errors import NonFiniteDensity
 from onedraw.families.base import Derivatives
 from onedraw.losses.base import Loss
 from onedraw.priors import Prior
+from onedraw.private import Withheld
 from onedraw.types import Array
 
 BLOCK_CELLS = 1 << 15
@@ -57,9 +59,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_workers.cache_clear)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Posterior:
-    """A generalised posterior over ``dim`` working parameters. Private: see the module docstring.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Posterior(Withheld):
+    """A generalised posterior over ``dim`` working parameters; see the module docstring.
 
     ``features`` is (n, d), of which one copy is made at the first look; ``response`` is (n,) in the family's
     own coding.

@@ -14,13 +14,15 @@ from sklearn.base import clone
 from onedraw._random import generator
 from onedraw._validate import whole
 from onedraw.errors import InvalidInput
-from onedraw.estimators.base import PrivateRegression
-from onedraw.mechanisms import OnePosteriorSample
+from onedraw.estimators.base import PrivateEstimator
+from onedraw.mechanisms import OnePosterior
+from onedraw.private import opened
+from onedraw.publishing import silent
 from onedraw.types import Array
 
 
 def posterior_draws(
-    estimator: PrivateRegression, X: Any, y: Any, draws: int = 1000, random_state: Any = None
+    estimator: PrivateEstimator, X: Any, y: Any, draws: int = 1000, random_state: Any = None
 ) -> Array:
     """Many draws of the posterior that ``estimator`` would release one of. NOT PRIVATE, for validation only.
 
@@ -30,19 +32,22 @@ def posterior_draws(
 
     >>> import numpy as np
     >>> from onedraw import LogisticRegression
+>>> from onedraw.mechanisms import OnePosterior
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(100, 2)); y = rng.integers(0, 2, size=100)
-    >>> posterior_draws(LogisticRegression(epsilon=1.0), X, y, draws=5, random_state=0).shape
+    >>> posterior_draws(LogisticRegression(epsilon=1.0, mechanism=OnePosterior()), X, y, draws=5, random_state=0).shape
     (5, 3)
     """
     num_draws = whole(draws=draws)
-    mechanism, model, data, _ = clone(estimator)._prepare(X, y)
-    if not isinstance(mechanism, OnePosteriorSample):
+    probe = clone(estimator)
+    plan = probe._plan(X, y)
+    if not isinstance(plan.mechanism, OnePosterior):
         raise InvalidInput(
-            f"Expected an estimator with mechanism='beta_divergence', got {estimator.mechanism!r}: only that "
+            f"Expected an estimator with mechanism='one_posterior', got {plan.mechanism.name!r}: only that "
             "one releases draws of the posterior in question."
         )
     rng, _ = generator(random_state)
-    private = mechanism.draws(data, num_draws, rng, fit_intercept=model.fit_intercept)
-    draws_in_units: Array = model.original_units(private.values).flat()
+    with silent():
+        private = plan.mechanism.draws(opened(probe._read(X, y, plan.model)), num_draws, rng)
+    draws_in_units: Array = plan.model.original_units(private.values).flat()
     return draws_in_units

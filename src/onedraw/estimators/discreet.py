@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Private data are read without a word about them: no warnings, and no error message that quotes a record.
+"""Private data are read without a word about them: no error message quotes a record.
 
 >>> with unquoted("X"):
 ...     _ = np.asarray(["41", "secret"], dtype=float)
@@ -10,21 +10,12 @@ onedraw.errors.InvalidInput: Expected X to hold numbers, but some value is not o
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator
 
 import numpy as np
 
 from onedraw.errors import InvalidInput
 from onedraw.types import AnyArray, Array
-
-
-@contextlib.contextmanager
-def silent() -> Iterator[None]:
-    """No warnings while private data are read: an overflow or a rare class would tell about a record."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @contextlib.contextmanager

@@ -8,9 +8,11 @@ from onedraw.families.gaussian import Gaussian
 from onedraw.families.laplace import Laplace
 from onedraw.families.negative_binomial import NegativeBinomial
 from onedraw.families.poisson import Poisson
+from onedraw.families.registry import FAMILIES, read_family
 from onedraw.families.student_t import StudentT
 
 __all__ = [
+    "FAMILIES",
     "Bernoulli",
     "Categorical",
     "Derivatives",
@@ -22,4 +24,5 @@ __all__ = [
     "NegativeBinomial",
     "Poisson",
     "StudentT",
+    "read_family",
 ]

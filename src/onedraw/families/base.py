@@ -22,8 +22,8 @@ categorical) take ``eta`` as (predictors, rows, columns). Results have the broad
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,7 +57,12 @@ class Family(ABC):
     """
 
     name: ClassVar[str]
+    kind: ClassVar[str]
     has_scale: ClassVar[bool] = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
 
     @property
     def num_predictors(self) -> int:

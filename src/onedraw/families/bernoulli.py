@@ -39,6 +39,7 @@ class Bernoulli(MassFunction):
     """y in {0, 1} with logit link."""
 
     name: ClassVar[str] = "bernoulli"
+    kind: ClassVar[str] = "logistic"
 
     def log_density(self, y: Array, eta: Array, scale: Array | None = None) -> Array:
         return special.log_expit((2.0 * y - 1.0) * eta)  # type: ignore[no-any-return]

@@ -46,6 +46,7 @@ class Categorical(MassFunction):
     num_classes: int
 
     name: ClassVar[str] = "categorical"
+    kind: ClassVar[str] = "multinomial"
 
     def __post_init__(self) -> None:
         whole(minimum=2, num_classes=self.num_classes)

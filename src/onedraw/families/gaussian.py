@@ -27,6 +27,7 @@ class Gaussian(StandardDensity):
     scale_floor: float = 0.1
 
     name: ClassVar[str] = "gaussian"
+    kind: ClassVar[str] = "linear"
 
     @property
     def log_sup_standard(self) -> float:

@@ -29,6 +29,7 @@ class Laplace(StandardDensity):
     scale_floor: float = 0.1
 
     name: ClassVar[str] = "laplace"
+    kind: ClassVar[str] = "linear"
 
     @property
     def log_sup_standard(self) -> float:

@@ -40,6 +40,7 @@ class NegativeBinomial(CountFamily):
     dispersion: float
 
     name: ClassVar[str] = "negative_binomial"
+    kind: ClassVar[str] = "negative_binomial"
 
     def __post_init__(self) -> None:
         positive(dispersion=self.dispersion)

@@ -31,6 +31,7 @@ class Poisson(CountFamily):
     """y in {0, 1, 2, ...} with mean exp(eta)."""
 
     name: ClassVar[str] = "poisson"
+    kind: ClassVar[str] = "poisson"
 
     def log_coefficient(self, k: Array) -> Array:
         return negative_log_factorial(k)

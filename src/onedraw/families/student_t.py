@@ -37,6 +37,7 @@ class StudentT(StandardDensity):
     scale_floor: float = 0.1
 
     name: ClassVar[str] = "student_t"
+    kind: ClassVar[str] = "linear"
 
     def __post_init__(self) -> None:
         positive(df=self.df)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mechanisms: each is calibrated before it sees data, states its guarantee, then releases."""
+"""Mechanisms: options, calibrated by public facts to a guarantee; ``onedraw.publishing`` releases."""
 
-from onedraw.mechanisms._base import Mechanism
 from onedraw.mechanisms.adassp import AdaSSP
-from onedraw.mechanisms.conjugate_rdp import BetaBernoulliDraw, GaussianMeanDraw
+from onedraw.mechanisms.base import Mechanism, Requirements, Shape
+from onedraw.mechanisms.beta_bernoulli_draw import BetaBernoulliDraw
+from onedraw.mechanisms.gaussian_mean_draw import GaussianMeanDraw
 from onedraw.mechanisms.gibbs_posterior import GibbsPosterior
 from onedraw.mechanisms.lipschitz_gibbs import LipschitzGibbs
 from onedraw.mechanisms.noise_aware import BetaBernoulliNoiseAware, LinearNoiseAware
 from onedraw.mechanisms.objective_perturbation import ObjectivePerturbation
-from onedraw.mechanisms.one_posterior import OnePosteriorSample
+from onedraw.mechanisms.one_posterior import OnePosterior
 from onedraw.mechanisms.output_perturbation import OutputPerturbation
-from onedraw.mechanisms.records import Records
 from onedraw.mechanisms.sufficient_statistics import BetaBernoulliSSP, LinearSSP
 
 __all__ = [
@@ -25,7 +25,8 @@ __all__ = [
     "LipschitzGibbs",
     "Mechanism",
     "ObjectivePerturbation",
-    "OnePosteriorSample",
+    "OnePosterior",
     "OutputPerturbation",
-    "Records",
+    "Requirements",
+    "Shape",
 ]

@@ -8,45 +8,36 @@ from dataclasses import dataclass
 import numpy as np
 
 from onedraw._validate import positive
-from onedraw.families import Bernoulli
-from onedraw.mechanisms._base import BoundedMechanism
-from onedraw.mechanisms.records import Records
-from onedraw.privacy.guarantee import Guarantee
+from onedraw.mechanisms.base import Mechanism
+from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step
 from onedraw.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaBernoulli(BoundedMechanism):
+class BetaBernoulli(Mechanism):
     """A probability with prior Beta(ones, zeros), released as logits. Nothing is clipped: y is 0 or 1."""
 
     prior: tuple[float, float] = (1.0, 1.0)
 
-    def _check(self, guarantee: Guarantee) -> Guarantee:
+    def _check_options(self) -> None:
         for count in self.prior:
             positive(prior=count)
-        return guarantee
 
     @property
     def grid(self) -> Grid:
         """2^-40 of a unit of the logit."""
         return Grid(coefficient=coefficient_step(1.0))
 
-    @property
-    def _prior_counts(self) -> dict[str, float]:
-        """For the release."""
-        return {"prior_ones": self.prior[0], "prior_zeros": self.prior[1]}
-
     def _logits(self, rng: np.random.Generator, ones: float | Array, zeros: float | Array, num: int) -> Array:
         """Draws (num, 1) from the posterior given weighted counts."""
         return logit_beta(rng, self.prior[0] + ones, self.prior[1] + zeros, num)
 
 
-def counts(data: Records) -> tuple[float, float]:
-    """How many responses are one, and how many zero. Private."""
-    Bernoulli().check_response(data.response)
-    ones = float(data.response.sum())
-    return ones, len(data.response) - ones
+def counts(records: Records) -> tuple[float, float]:
+    """How many responses are one, and how many zero."""
+    ones = float(records.response.sum())
+    return ones, len(records.response) - ones
 
 
 def logit_beta(rng: np.random.Generator, a: float | Array, b: float | Array, num: int) -> Array:

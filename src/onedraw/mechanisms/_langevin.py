@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -47,7 +48,7 @@ from onedraw._validate import positive, whole
 from onedraw.errors import InvalidInput
 from onedraw.mechanisms._logistic import minimise
 from onedraw.posterior import Posterior
-from onedraw.samplers.base import Draws, Evidence
+from onedraw.samplers.base import Draws, Evidence, PosteriorFacts
 from onedraw.types import Array
 
 MOST_STEPS = 10**6
@@ -111,16 +112,18 @@ class LangevinSampler:
     error: float
     feature_norm: float
 
-    def planned(self, posterior: Posterior) -> Schedule:
-        """The schedule, from public numbers: sizes, weight, prior scale and bounds."""
-        curvature = posterior.prior.scale**-2
-        num_records, dim = posterior.features.shape
-        bend = 0.25 * posterior.weight * num_records * self.feature_norm**2
-        return schedule(curvature=curvature, smoothness=curvature + bend, dim=dim, error=self.error)
+    evidence_level: ClassVar[str] = "accounted"
+    continuous: ClassVar[bool] = True
 
-    def check(self, posterior: Posterior) -> None:
+    def planned(self, facts: PosteriorFacts | Posterior) -> Schedule:
+        """The schedule, from public numbers: sizes, weight, prior scale and bounds."""
+        curvature = facts.prior.scale**-2
+        bend = 0.25 * facts.weight * (facts.num_records or 0) * self.feature_norm**2
+        return schedule(curvature=curvature, smoothness=curvature + bend, dim=facts.dim, error=self.error)
+
+    def check(self, facts: PosteriorFacts | Posterior) -> None:
         """Refuse what no computer runs, before any budget is spent."""
-        steps = self.planned(posterior).steps
+        steps = self.planned(facts).steps
         if steps > MOST_STEPS:
             raise InvalidInput(
                 f"A Langevin chain within {self.error:.2g} of the posterior takes {steps:.2g} steps here, "

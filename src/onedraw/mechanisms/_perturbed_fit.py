@@ -9,43 +9,39 @@ from dataclasses import dataclass
 import numpy as np
 
 from onedraw._validate import positive
-from onedraw.families import Bernoulli
-from onedraw.mechanisms._base import BoundedMechanism
 from onedraw.mechanisms._bounds import bounded_design, clipping_note
 from onedraw.mechanisms._logistic import minimise
-from onedraw.mechanisms.records import Records
-from onedraw.model import RegressionModel
-from onedraw.privacy.guarantee import Guarantee
+from onedraw.mechanisms.base import Mechanism
+from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step
 from onedraw.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerturbedFit(BoundedMechanism):
+class PerturbedFit(Mechanism):
     """A penalised logistic fit. ``regularisation`` is lambda of the mean objective."""
 
     feature_norm: float | None = None
     regularisation: float = 0.01
     tolerance: float
 
-    def _check(self, guarantee: Guarantee) -> Guarantee:
+    def _check_options(self) -> None:
         positive(tolerance=self.tolerance)
         positive(
             regularisation=self.regularisation,
             remedy="Without it one record can move the estimate arbitrarily far.",
         )
-        return guarantee
 
     def _norm(self) -> float:
         return self._needed("feature_norm")
 
-    def _design(self, data: Records, model: RegressionModel) -> Array:
-        """The clipped design (n, p). Private."""
-        Bernoulli().check_response(data.response)
-        return bounded_design(data.features, fit_intercept=model.fit_intercept, feature_norm=self._norm())
+    def _design(self, records: Records) -> Array:
+        """The clipped design (n, p)."""
+        fit_intercept = self.model.fit_intercept
+        return bounded_design(records.features, fit_intercept=fit_intercept, feature_norm=self._norm())
 
     def _minimise(self, design: Array, response: Array, *, ridge: float, tilt: Array) -> Array:
-        """The minimiser (p,) to a gradient of tolerance X in sums over records. Private."""
+        """The minimiser (p,) to a gradient of tolerance X in sums over records."""
         norm = self._norm()
         return minimise(
             design,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mechanisms that draw from a posterior share: a prior, an exact sampler, and the grid.
+"""What mechanisms that draw exactly from the posterior of a regression share: a prior, a sampler, the grid.
 
 ``PosteriorDraw`` serves them all; ``BoundedPosterior`` those with the logistic likelihood itself, which is
 private only for bounded features.
@@ -8,61 +8,79 @@ private only for bounded features.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from onedraw._validate import whole
+from onedraw._validate import positive
 from onedraw.families import Bernoulli
-from onedraw.losses import Gibbs
-from onedraw.mechanisms._base import BoundedMechanism, Mechanism
+from onedraw.losses import Gibbs, Loss
 from onedraw.mechanisms._bounds import bounded_design, clipping_note
-from onedraw.mechanisms.records import Records
-from onedraw.model import RegressionModel
+from onedraw.mechanisms.base import EXACTNESS, Mechanism
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior
+from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step, scale_step
-from onedraw.samplers.base import Draws, Evidence, Sampler
+from onedraw.samplers.base import Draws, Evidence, PosteriorFacts, Sampler
 from onedraw.samplers.exact import RejectionSampler
 from onedraw.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
 class PosteriorDraw(Mechanism):
-    """Draws from ``posterior`` with ``sampler``, whose evidence the release states."""
+    """Draws from ``posterior`` with an exact sampler, whose evidence the release states."""
 
-    prior: Prior
-    sampler: Sampler
+    prior_scale: float = 3.0
+
+    @property
+    @abstractmethod
+    def prior(self) -> Prior:
+        """The public prior of the working parameters."""
+
+    @property
+    @abstractmethod
+    def loss(self) -> Loss:
+        """The loss of one record."""
 
     @abstractmethod
-    def posterior(self, data: Records, *, fit_intercept: bool = True) -> Posterior:
-        """The posterior of the data. Private."""
+    def posterior(self, records: Records) -> Posterior:
+        """The posterior of the records, which may not leave."""
 
-    def _drawn_by(self) -> Sampler:
-        """What draws: the sampler, unless the mechanism has a way of its own."""
-        return self.sampler
+    @property
+    @abstractmethod
+    def drawn_by(self) -> Sampler:
+        """What draws."""
 
-    def check(self, data: Records, *, model: RegressionModel) -> None:
-        """Refuse what public facts alone rule out, before any budget is spent."""
-        super().check(data, model=model)
-        self._drawn_by().check(self.posterior(data, fit_intercept=model.fit_intercept))
+    def _check_options(self) -> None:
+        positive(prior_scale=self.prior_scale)
 
-    def _sample(
-        self, data: Records, num_draws: int, rng: np.random.Generator, *, fit_intercept: bool
-    ) -> Draws:
-        """Draws with the scale itself (not its coordinate) in the last column. Private."""
-        draws = self._drawn_by().sample(self.posterior(data, fit_intercept=fit_intercept), num_draws, rng)
+    def _check_model(self, model: Any) -> None:
+        facts = PosteriorFacts(loss=self.loss, prior=self.prior, dim=model.dim)
+        self.drawn_by.check(facts)
+
+    def draws(self, records: Records, num_draws: int, rng: np.random.Generator) -> Draws:
+        """Draws with the scale itself (not its coordinate) in the last column: private, not on the grid."""
+        drawn = self.drawn_by.sample(self.posterior(records), num_draws, rng)
         if self.prior.noise is None:
-            return draws
-        values = draws.values.copy()
+            return drawn
+        values = drawn.values.copy()
         values[:, -1] = self.prior.noise.scale(values[:, -1])
-        return replace(draws, values=values)
+        return replace(drawn, values=values)
 
-    def _values(
-        self, data: Records, model: RegressionModel, rng: np.random.Generator
-    ) -> tuple[Array, Evidence]:
-        draws = self._sample(data, self.guarantee.draws, rng, fit_intercept=model.fit_intercept)
-        return draws.values, draws.evidence
+    def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
+        drawn = self.draws(records, self.guarantee.draws, rng)
+        return drawn.values, drawn.evidence
+
+    @property
+    def evidence_level(self) -> str:
+        """That of the sampler."""
+        return self.drawn_by.evidence_level
+
+    @property
+    def own_assumptions(self) -> tuple[str, ...]:
+        """What the evidence leaves to be assumed."""
+        return EXACTNESS.get(self.evidence_level, ())
 
     @property
     def grid(self) -> Grid:
@@ -75,13 +93,16 @@ class PosteriorDraw(Mechanism):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundedPosterior(PosteriorDraw, BoundedMechanism):
+class BoundedPosterior(PosteriorDraw):
     """Draws from the weighted logistic posterior of features clipped to ``feature_norm``."""
 
     feature_norm: float | None = None
-    prior: Prior = field(default_factory=Prior)
-    sampler: Sampler = field(default_factory=RejectionSampler)
-    draws: int = 1
+    sampler: Sampler | None = None
+
+    @property
+    @abstractmethod
+    def weight(self) -> float:
+        """The weight of the loss."""
 
     @property
     @abstractmethod
@@ -89,28 +110,34 @@ class BoundedPosterior(PosteriorDraw, BoundedMechanism):
         """The loss of one record."""
 
     @property
-    @abstractmethod
-    def weight(self) -> float:
-        """The weight of the loss."""
+    def prior(self) -> Prior:
+        """Independent N(0, prior_scale^2) coefficients."""
+        return Prior(scale=self.prior_scale)
 
-    def posterior(self, data: Records, *, fit_intercept: bool = True) -> Posterior:
-        """The posterior of the clipped data. Private."""
-        Bernoulli().check_response(data.response)
+    @property
+    def drawn_by(self) -> Sampler:
+        """The sampler given, or exact rejection."""
+        return RejectionSampler() if self.sampler is None else self.sampler
+
+    def posterior(self, records: Records) -> Posterior:
+        """The posterior of the clipped records, which may not leave."""
         norm = self._needed("feature_norm")
+        fit_intercept = self.model.fit_intercept
         return Posterior(
             loss=self.loss,
             beta=1.0,
             weight=self.weight,
             prior=self.prior,
-            features=bounded_design(data.features, fit_intercept=fit_intercept, feature_norm=norm),
-            response=data.response,
+            features=bounded_design(records.features, fit_intercept=fit_intercept, feature_norm=norm),
+            response=records.response,
             fit_intercept=False,  # its column is part of the clipped design
         )
 
     @property
     def own_assumptions(self) -> tuple[str, ...]:
         """What the reader of a release must know."""
-        return (clipping_note(self._needed("feature_norm")),)
+        return (clipping_note(self._needed("feature_norm")), *super().own_assumptions)
 
-    def _draws_released(self) -> int:
-        return whole(draws=self.draws)
+
+BINARY = (Bernoulli.name,)
+"""The family of the logistic mechanisms."""

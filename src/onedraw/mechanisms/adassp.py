@@ -28,15 +28,15 @@ Edge cases:
     n = 0 is noise through the same formula. Noisy eigenvalues below the noise's own standard deviation are
     raised to it (a function of released numbers).
 
->>> import numpy as np
->>> mechanism = AdaSSP(feature_norm=1.0, response_bound=1.0).calibrate(epsilon=5.0, delta=1e-6)
->>> rng = np.random.default_rng(0)
->>> x = rng.uniform(-1, 1, size=(20_000, 1))
->>> release = mechanism.release(
-...     Records(features=x, response=0.5 * x[:, 0]), random_state=0,
-...     model=RegressionModel(kind="linear", features=("x",), fit_intercept=False))
->>> abs(release.named_parameters()["x"] - 0.5) < 0.01
-True
+>>> from onedraw.families import Gaussian
+>>> from onedraw.mechanisms.base import Shape
+>>> from onedraw.model import RegressionModel
+>>> from onedraw.privacy import Request
+>>> shape = Shape(model=RegressionModel(family=Gaussian(), features=("x",), fit_intercept=False))
+>>> mechanism = AdaSSP(feature_norm=1.0, response_bound=1.0)
+>>> mechanism = mechanism.calibrate(Request(epsilon=5.0, delta=1e-6), shape)
+>>> [round(sd, 2) for sd in mechanism.noise_scales()]
+[1.68, 2.37, 3.36]
 """
 
 from __future__ import annotations
@@ -49,12 +49,10 @@ from typing import ClassVar
 import numpy as np
 
 from onedraw._validate import positive
-from onedraw.mechanisms._base import Requirements
-from onedraw.mechanisms._linear import LINEAR_NEEDS, BoundedLinear, symmetric
-from onedraw.mechanisms.records import Records
-from onedraw.model import RegressionModel
+from onedraw.mechanisms._linear import LINEAR_NEEDS, NORMAL, BoundedLinear, symmetric
+from onedraw.mechanisms.base import Requirements
 from onedraw.privacy.gaussian import gaussian_parameter
-from onedraw.privacy.guarantee import Guarantee
+from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array
@@ -74,7 +72,7 @@ class AdaSSP(BoundedLinear):
 
     name: ClassVar[str] = "adassp"
     requirements: ClassVar[Requirements] = Requirements(
-        kinds=("linear",),
+        families=NORMAL,
         needs=LINEAR_NEEDS,
         delta="needed",
         prefer="linear regression: the strongest simple baseline",
@@ -82,9 +80,8 @@ class AdaSSP(BoundedLinear):
 
     failure: float = 0.05
 
-    def _check(self, guarantee: Guarantee) -> Guarantee:
+    def _check_options(self) -> None:
         positive(failure=self.failure)
-        return guarantee
 
     def sensitivities(self) -> tuple[float, float, float]:
         """Of the smallest eigenvalue, of X'X and of X'y, in L2."""
@@ -103,18 +100,17 @@ class AdaSSP(BoundedLinear):
         eigenvalue, moments, products = self.sensitivities()
         return eigenvalue / each, moments / each, products / each
 
-    def _values(
-        self, data: Records, model: RegressionModel, rng: np.random.Generator
-    ) -> tuple[Array, Evidence]:
-        design, response = self._clipped(data, model)
+    def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
+        dim = self.model.dim
+        design, response = self._clipped(records)
         eigenvalue_sd, moment_sd, product_sd = self.noise_scales()
         moments = design.T @ design
         smallest = max(0.0, float(np.linalg.eigvalsh(moments)[0]))
         noisy_smallest = smallest + eigenvalue_sd * rng.standard_normal()
-        noisy_moments = moments + moment_sd * symmetric(rng.standard_normal((model.dim, model.dim)))
-        noisy_products = design.T @ response + product_sd * rng.standard_normal(model.dim)
+        noisy_moments = moments + moment_sd * symmetric(rng.standard_normal((dim, dim)))
+        noisy_products = design.T @ response + product_sd * rng.standard_normal(dim)
         # From here on the data are not touched again.
-        ridge = self.ridge(noisy_smallest, model.dim)
+        ridge = self.ridge(noisy_smallest, dim)
         values, vectors = np.linalg.eigh(noisy_moments)
         values = np.maximum(values + ridge, moment_sd)
         return (vectors @ ((vectors.T @ noisy_products) / values))[None, :], EVIDENCE
@@ -132,5 +128,4 @@ class AdaSSP(BoundedLinear):
         return Grid(coefficient=coefficient_step(bound / norm))
 
     def _numbers(self) -> Mapping[str, str | float | None]:
-        norm, bound = self._bounds()
-        return {"feature_norm": norm, "response_bound": bound, "failure": self.failure}
+        return dict(zip(("eigenvalue_sd", "moment_sd", "product_sd"), self.noise_scales(), strict=True))

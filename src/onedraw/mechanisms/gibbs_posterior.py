@@ -4,8 +4,8 @@
 The density is proportional to exp(-weight * sum of logistic losses) under a normal prior truncated to a box.
 
 Guarantee:
-    epsilon-DP (pure), with features of norm at most X and coefficients in [-b s, b s] (``Prior(scale=s,
-    box=b)``): over p parameters the linear predictor stays within B = X b s sqrt(p), so the loss has width
+    epsilon-DP (pure), with features of norm at most X and coefficients in [-b s, b s] (``prior_scale`` s,
+    ``prior_box`` b): over p parameters the linear predictor stays within B = X b s sqrt(p), so the loss has width
     exactly B at most and the weight is
 
         w = epsilon/(2 m B) under replace-one,    w = epsilon/(m B) under add/remove,    m rows a person.
@@ -20,10 +20,13 @@ The bound grows with the features, the box and the dimension, and the weight fal
 beta-divergence loss needs none of the three.
 
 Edge cases:
-    A prior without a box is refused: its likelihood is unbounded. n = 0 draws from the truncated prior.
+    n = 0 draws from the truncated prior.
 
->>> mechanism = GibbsPosterior(feature_norm=2.0, prior=Prior(scale=1.0, box=3.0), num_parameters=4)
->>> mechanism.calibrate(epsilon=1.0).weight == 1.0 / (2 * 2.0 * 3.0 * 2.0)
+>>> from onedraw.mechanisms.base import Shape
+>>> from onedraw.model import RegressionModel
+>>> model = RegressionModel(family=Bernoulli(), features=("a", "b", "c"))          # and an intercept: p = 4
+>>> mechanism = GibbsPosterior(feature_norm=2.0, prior_scale=1.0, prior_box=3.0)
+>>> mechanism.calibrate(Request(epsilon=1.0), Shape(model=model)).weight == 1.0 / (2 * 2.0 * 3.0 * 2.0)
 True
 """
 
@@ -31,87 +34,63 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from onedraw._validate import whole
-from onedraw.errors import InvalidInput
+from onedraw._validate import positive
 from onedraw.families import Bernoulli
 from onedraw.losses import Gibbs
-from onedraw.mechanisms._base import DEFAULT_NEEDS_NONE, Requirements
-from onedraw.mechanisms._posterior_draw import BoundedPosterior
-from onedraw.model import RegressionModel
+from onedraw.mechanisms._posterior_draw import BINARY, BoundedPosterior
+from onedraw.mechanisms.base import Requirements, solved
 from onedraw.priors import Prior
 from onedraw.privacy.calibration import Calibration, calibrate_loss
-from onedraw.privacy.guarantee import Guarantee
+from onedraw.privacy.request import Request
 
 
 @dataclass(frozen=True, kw_only=True)
 class GibbsPosterior(BoundedPosterior):
-    """Draws from the weighted logistic posterior on a box; ``num_parameters`` counts the intercept."""
+    """Draws from the weighted logistic posterior on a box of ``prior_box`` prior scales."""
 
     name: ClassVar[str] = "gibbs_posterior"
     requirements: ClassVar[Requirements] = Requirements(
-        kinds=("logistic",),
+        families=BINARY,
         needs={
             "feature_norm": "the log-likelihood of one record is unbounded unless its linear predictor is "
             "bounded, which takes a bound on the features and one on the parameters.",
-            "num_parameters": "the longest parameter vector in a box grows with their number. Count the "
-            "intercept.",
         },
         delta="composition",
+        draws="several",
         exact_draw=True,
         prefer="few parameters with known small ranges, and the likelihood itself is wanted",
     )
 
-    num_parameters: int | None = None
-    prior: Prior = field(default_factory=lambda: Prior(box=1.0))
+    prior_box: float = 1.0
+    calibration: Calibration | None = solved()
 
-    def _check(self, guarantee: Guarantee) -> Guarantee:
-        return self._calibration(guarantee).guarantee
+    def _check_options(self) -> None:
+        super()._check_options()
+        positive(prior_box=self.prior_box)
+
+    @property
+    def prior(self) -> Prior:
+        """Independent N(0, prior_scale^2) coefficients, truncated to the box."""
+        return Prior(scale=self.prior_scale, box=self.prior_box)
 
     @property
     def loss(self) -> Gibbs:
         """The loss with its certificate."""
-        norm, box = self._needed("feature_norm"), self.prior.box
-        if box is None:
-            raise InvalidInput(
-                f"{type(self).__name__} needs a prior truncated to a box (prior_box=... of an estimator), "
-                "such as Prior(scale=3.0, box=1.0): the log-likelihood of one record is unbounded unless "
-                f"the parameters are bounded. {DEFAULT_NEEDS_NONE}"
-            )
-        self._needed("num_parameters")
-        radius = box * self.prior.scale * math.sqrt(whole(num_parameters=self.num_parameters))
-        return Gibbs(Bernoulli(), predictor_bound=norm * radius)
+        radius = self.prior_box * self.prior_scale * math.sqrt(self.model.dim)
+        return Gibbs(Bernoulli(), predictor_bound=self._needed("feature_norm") * radius)
 
-    def _calibration(self, guarantee: Guarantee) -> Calibration:
-        return calibrate_loss(
-            self.loss,
-            epsilon=guarantee.epsilon,
-            delta=guarantee.delta,
-            neighbours=guarantee.neighbours,
-            rows_per_person=guarantee.rows_per_person,
-            draws=guarantee.draws,
-        )
+    def _solve(self, request: Request) -> GibbsPosterior:
+        calibration = calibrate_loss(self.loss, **request.terms)
+        return replace(self, promise=calibration.guarantee, calibration=calibration)
 
     @property
     def weight(self) -> float:
         """The weight of the loss."""
-        return self._calibration(self.guarantee).weight
-
-    def _check_model(self, model: RegressionModel) -> None:
-        super()._check_model(model)
-        if model.dim != self.num_parameters:
-            raise InvalidInput(
-                f"Expected a model of num_parameters={self.num_parameters}, got one of {model.dim}: the "
-                "calibration holds for that number only."
-            )
+        assert self.calibration is not None
+        return self.calibration.weight
 
     def _numbers(self) -> Mapping[str, str | float | None]:
-        return {
-            "feature_norm": self.feature_norm,
-            "predictor_bound": self.loss.predictor_bound,
-            "weight": self.weight,
-            "prior_scale": float(self.prior.scale),
-            "prior_box": self.prior.box,
-        }
+        return {"predictor_bound": self.loss.predictor_bound, "weight": self.weight}

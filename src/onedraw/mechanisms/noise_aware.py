@@ -21,17 +21,17 @@ exponential v. Each sweep: (1) entries of A by random-walk Metropolis steps with
 Zq ~ N(0, s^2 A^2 + r^2 A + diag v), times exp(-|ZA - A|_1/scale); (2) theta from its normal conditional;
 (3) q from its normal conditional; (4) 1/v_j ~ inverse Gaussian(1/(scale |Zq_j - q_j|), 1/scale^2).
 
->>> mechanism = BetaBernoulliNoiseAware(draws=3).calibrate(epsilon=1.0)
->>> release = mechanism.release(
-...     Records(features=np.zeros((100, 0)), response=np.ones(100)), random_state=0,
-...     model=RegressionModel(kind="logistic", features=()))
->>> len(release.draws)
+>>> from onedraw.families import Bernoulli
+>>> from onedraw.mechanisms.base import Shape
+>>> from onedraw.model import RegressionModel
+>>> from onedraw.privacy import Request
+>>> shape = Shape(model=RegressionModel(family=Bernoulli(), features=()))
+>>> BetaBernoulliNoiseAware(draws=3).calibrate(Request(epsilon=1.0), shape).guarantee.draws
 3
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -39,24 +39,25 @@ import numpy as np
 from scipy import special
 
 from onedraw._validate import whole
-from onedraw.mechanisms._base import Requirements
-from onedraw.mechanisms._linear import LINEAR_NEEDS
-from onedraw.mechanisms.records import Records
-from onedraw.mechanisms.sufficient_statistics import BetaBernoulliSSP, LinearSSP, NoisyMoments, nearest_psd
-from onedraw.model import RegressionModel
-from onedraw.privacy.guarantee import Guarantee
+from onedraw.mechanisms._linear import LINEAR_NEEDS, NORMAL
+from onedraw.mechanisms._posterior_draw import BINARY
+from onedraw.mechanisms.base import Requirements
+from onedraw.mechanisms.sufficient_statistics import (
+    NoisyCounts,
+    NoisyLinear,
+    NoisyMoments,
+    nearest_psd,
+)
 from onedraw.types import Array
-
-__all__ = ["BetaBernoulliNoiseAware", "LinearNoiseAware", "Records", "RegressionModel"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaBernoulliNoiseAware(BetaBernoulliSSP):
+class BetaBernoulliNoiseAware(NoisyCounts):
     """The exact posterior of a probability given a noisy count, released as logits."""
 
     name: ClassVar[str] = "beta_bernoulli_noise_aware"
     requirements: ClassVar[Requirements] = Requirements(
-        kinds=("logistic",),
+        families=BINARY,
         count="the law of the count of ones involves the number of records.",
         intercept_only=True,
         prefer="a probability with an honest interval",
@@ -76,12 +77,12 @@ class BetaBernoulliNoiseAware(BetaBernoulliSSP):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearNoiseAware(LinearSSP):
+class LinearNoiseAware(NoisyLinear):
     """The posterior of linear coefficients given noisy moments, by a Markov chain on released numbers."""
 
     name: ClassVar[str] = "linear_noise_aware"
     requirements: ClassVar[Requirements] = Requirements(
-        kinds=("linear",),
+        families=NORMAL,
         needs=LINEAR_NEEDS,
         prefer="honest intervals for a linear model with few features",
     )
@@ -89,13 +90,10 @@ class LinearNoiseAware(LinearSSP):
     warm_up: int = 300
     thin: int = 3
 
-    def _check(self, guarantee: Guarantee) -> Guarantee:
+    def _check_options(self) -> None:
+        super()._check_options()
         whole(warm_up=self.warm_up, minimum=0)
         whole(thin=self.thin)
-        return super()._check(guarantee)
-
-    def _numbers(self) -> Mapping[str, str | float | None]:
-        return {**super()._numbers(), "warm_up": self.warm_up, "thin": self.thin}
 
     def _draw_posterior(self, noisy: NoisyMoments, rng: np.random.Generator) -> Array:
         chain = _Chain(noisy, rng)

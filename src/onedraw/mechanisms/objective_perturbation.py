@@ -31,7 +31,13 @@ releases is what is published. []
 Why replace-one and one row a person only: R uses n as a public number. The proof needs a convex twice
 differentiable loss, and therefore does not carry over to the beta-divergence.
 
->>> mechanism = ObjectivePerturbation(feature_norm=1.0, regularisation=0.01).calibrate(epsilon=1.0)
+>>> from onedraw.families import Bernoulli
+>>> from onedraw.mechanisms.base import Shape
+>>> from onedraw.model import RegressionModel
+>>> from onedraw.privacy import Request
+>>> shape = Shape(model=RegressionModel(family=Bernoulli(), features=()))
+>>> mechanism = ObjectivePerturbation(feature_norm=1.0, regularisation=0.01)
+>>> mechanism = mechanism.calibrate(Request(epsilon=1.0), shape)
 >>> round(mechanism.ridge(1000), 6), round(mechanism.noise_scale(1000), 3)       # 2/(0.99 - log 1.025)
 (10.0, 2.072)
 """
@@ -46,11 +52,10 @@ from typing import ClassVar
 import numpy as np
 
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms._base import Requirements
 from onedraw.mechanisms._perturbed_fit import PerturbedFit, spherical
-from onedraw.mechanisms.records import Records
-from onedraw.model import RegressionModel
-from onedraw.privacy.guarantee import Guarantee
+from onedraw.mechanisms._posterior_draw import BINARY
+from onedraw.mechanisms.base import Requirements
+from onedraw.records import Records
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array
 
@@ -69,7 +74,7 @@ class ObjectivePerturbation(PerturbedFit):
 
     name: ClassVar[str] = "objective_perturbation"
     requirements: ClassVar[Requirements] = Requirements(
-        kinds=("logistic",),
+        families=BINARY,
         needs={
             "feature_norm": "one record tilts and bends the objective as much as its feature vector is "
             "long, and the noise must cover both.",
@@ -81,10 +86,10 @@ class ObjectivePerturbation(PerturbedFit):
     tolerance: float = 1e-5
     solver_share: float = 0.01
 
-    def _check(self, guarantee: Guarantee) -> Guarantee:
+    def _check_options(self) -> None:
         if not 0.0 < self.solver_share < 1.0:
             raise InvalidInput(f"Expected 0 < solver_share < 1, got solver_share={self.solver_share!r}.")
-        return super()._check(guarantee)
+        super()._check_options()
 
     @property
     def tilt_epsilon(self) -> float:
@@ -117,18 +122,11 @@ class ObjectivePerturbation(PerturbedFit):
         """The minimiser (p,) for the random term ``tilt``, to the declared tolerance. Private."""
         return self._minimise(design, response, ridge=self.ridge(len(response)), tilt=tilt)
 
-    def _values(
-        self, data: Records, model: RegressionModel, rng: np.random.Generator
-    ) -> tuple[Array, Evidence]:
-        design, n = self._design(data, model), len(data.response)
-        tilt = spherical(rng, model.dim, self.noise_scale(n))
-        theta = self.minimiser(design, data.response, tilt)
-        return (theta + spherical(rng, model.dim, self.solver_noise_scale(n)))[None, :], EVIDENCE
+    def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
+        design, n, dim = self._design(records), len(records.response), self.model.dim
+        tilt = spherical(rng, dim, self.noise_scale(n))
+        theta = self.minimiser(design, records.response, tilt)
+        return (theta + spherical(rng, dim, self.solver_noise_scale(n)))[None, :], EVIDENCE
 
     def _numbers(self) -> Mapping[str, str | float | None]:
-        return {
-            "feature_norm": self.feature_norm,
-            "regularisation": self.regularisation,
-            "tolerance": self.tolerance,
-            "solver_share": self.solver_share,
-        }
+        return {}

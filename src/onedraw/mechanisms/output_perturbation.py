@@ -28,16 +28,15 @@ Edge cases:
     n = 0 has no estimate and is refused. The error of a failed solve depends on the data, but with
     lambda > 0 damped Newton steps converge for every data set.
 
->>> import numpy as np
->>> mechanism = OutputPerturbation(feature_norm=2.0, regularisation=0.1).calibrate(epsilon=1.0)
+>>> from onedraw.families import Bernoulli
+>>> from onedraw.mechanisms.base import Shape
+>>> from onedraw.model import RegressionModel
+>>> from onedraw.privacy import Request
+>>> shape = Shape(model=RegressionModel(family=Bernoulli(), features=("a", "b")))
+>>> mechanism = OutputPerturbation(feature_norm=2.0, regularisation=0.1)
+>>> mechanism = mechanism.calibrate(Request(epsilon=1.0), shape)
 >>> round(mechanism.sensitivity(num_records=1000), 6)            # 2 X/(n lambda), and a thousandth more
 0.04004
->>> rng = np.random.default_rng(0)
->>> x = rng.uniform(-1, 1, size=(1000, 2)); y = (x[:, 0] > 0).astype(float)
->>> release = mechanism.release(Records(features=x, response=y), random_state=0,
-...                             model=RegressionModel(kind="logistic", features=("a", "b")))
->>> release.named_parameters()["a"] > 0
-True
 """
 
 from __future__ import annotations
@@ -51,11 +50,10 @@ import numpy as np
 
 from onedraw._validate import one_of, whole
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms._base import Requirements
 from onedraw.mechanisms._perturbed_fit import PerturbedFit, spherical
-from onedraw.mechanisms.records import Records
-from onedraw.model import RegressionModel
-from onedraw.privacy.guarantee import Guarantee
+from onedraw.mechanisms._posterior_draw import BINARY
+from onedraw.mechanisms.base import Requirements
+from onedraw.records import Records
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array
 
@@ -75,7 +73,7 @@ class OutputPerturbation(PerturbedFit):
 
     name: ClassVar[str] = "output_perturbation"
     requirements: ClassVar[Requirements] = Requirements(
-        kinds=("logistic",),
+        families=BINARY,
         needs={
             "feature_norm": "one record moves the estimate in proportion to the length of its feature "
             "vector, so the noise must cover the longest one that may occur.",
@@ -87,9 +85,9 @@ class OutputPerturbation(PerturbedFit):
     noise: Literal["spherical", "laplace"] = "spherical"
     tolerance: float = 1e-3
 
-    def _check(self, guarantee: Guarantee) -> Guarantee:
+    def _check_options(self) -> None:
         one_of(NOISE, noise=self.noise)
-        return super()._check(guarantee)
+        super()._check_options()
 
     def sensitivity(self, *, num_records: int) -> float:
         """How far, in Euclidean distance, one person can move the computed estimate."""
@@ -103,27 +101,22 @@ class OutputPerturbation(PerturbedFit):
         return scale if self.noise == "spherical" else math.sqrt(dim) * scale
 
     def estimate(self, design: Array, response: Array) -> Array:
-        """The minimiser (p,) to the declared tolerance. Private."""
+        """The minimiser (p,) to the declared tolerance, which may not leave."""
         # In sums instead of means: the residual is X tolerance, a share ``tolerance`` of the sensitivity.
         ridge, tilt = len(response) * self.regularisation, np.zeros(design.shape[1])
         return self._minimise(design, response, ridge=ridge, tilt=tilt)
 
-    def _values(
-        self, data: Records, model: RegressionModel, rng: np.random.Generator
-    ) -> tuple[Array, Evidence]:
-        design = self._design(data, model)
-        if not len(data.response):
+    def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
+        design, dim = self._design(records), self.model.dim
+        scale = self.noise_scale(num_records=len(records.response), dim=dim)
+        noise = spherical(rng, dim, scale) if self.noise == "spherical" else rng.laplace(scale=scale, size=dim)
+        return (self.estimate(design, records.response) + noise)[None, :], EVIDENCE
+
+    def check_records(self, records: Records) -> None:
+        """Their number is public here, so an empty table may be refused."""
+        super().check_records(records)
+        if not len(records.response):
             raise InvalidInput("Expected at least one record: there is no estimate to add noise to.")
-        scale = self.noise_scale(num_records=len(data.response), dim=model.dim)
-        noise = rng.laplace(scale=scale, size=model.dim)
-        if self.noise == "spherical":
-            noise = spherical(rng, model.dim, scale)
-        return (self.estimate(design, data.response) + noise)[None, :], EVIDENCE
 
     def _numbers(self) -> Mapping[str, str | float | None]:
-        return {
-            "noise": self.noise,
-            "feature_norm": self.feature_norm,
-            "regularisation": self.regularisation,
-            "tolerance": self.tolerance,
-        }
+        return {}

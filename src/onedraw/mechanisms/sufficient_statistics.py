@@ -21,17 +21,20 @@ Edge cases:
     Noisy counts are moved into [0, n], noisy moments to the nearest positive semi-definite matrix: functions
     of released numbers. n = 0 gives the prior, plus noise.
 
->>> mechanism = BetaBernoulliSSP(draws=3).calibrate(epsilon=1.0)
->>> release = mechanism.release(
-...     Records(features=np.zeros((100, 0)), response=np.ones(100)), random_state=0,
-...     model=RegressionModel(kind="logistic", features=()))
->>> len(release.draws), release.guarantee.epsilon
+>>> from onedraw.families import Bernoulli
+>>> from onedraw.mechanisms.base import Shape
+>>> from onedraw.model import RegressionModel
+>>> from onedraw.privacy import Request
+>>> shape = Shape(model=RegressionModel(family=Bernoulli(), features=()))
+>>> mechanism = BetaBernoulliSSP(draws=3).calibrate(Request(epsilon=1.0), shape)
+>>> mechanism.guarantee.draws, mechanism.noise_scale
 (3, 1.0)
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -39,12 +42,13 @@ from typing import ClassVar
 import numpy as np
 
 from onedraw._validate import positive, whole
-from onedraw.mechanisms._base import BoundedMechanism, Requirements
 from onedraw.mechanisms._beta_bernoulli import BetaBernoulli, counts
-from onedraw.mechanisms._linear import LINEAR_NEEDS, BoundedLinear, symmetric
-from onedraw.mechanisms.records import Records
-from onedraw.model import RegressionModel
+from onedraw.mechanisms._linear import LINEAR_NEEDS, NORMAL, BoundedLinear, symmetric
+from onedraw.mechanisms._posterior_draw import BINARY
+from onedraw.mechanisms.base import Mechanism, Requirements
 from onedraw.privacy.guarantee import Guarantee
+from onedraw.privacy.request import Request
+from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array
@@ -59,25 +63,18 @@ EVIDENCE = Evidence(
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyPosterior(BoundedMechanism):
+class NoisyPosterior(Mechanism):
     """What mechanisms that release a whole posterior share: the number of draws that represent it."""
 
     draws: int = 1000
 
-    def _draws_released(self) -> int:
+    def _draws(self, request: Request) -> int:
         return whole(draws=self.draws)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaBernoulliSSP(NoisyPosterior, BetaBernoulli):
-    """The Beta posterior of a probability from noisy counts, released as logits."""
-
-    name: ClassVar[str] = "beta_bernoulli_ssp"
-    requirements: ClassVar[Requirements] = Requirements(
-        kinds=("logistic",),
-        intercept_only=True,
-        prefer="comparison; its intervals are too short",
-    )
+class NoisyCounts(NoisyPosterior, BetaBernoulli):
+    """A probability from noisy counts, released as logits."""
 
     @property
     def noise_scale(self) -> float:
@@ -86,75 +83,88 @@ class BetaBernoulliSSP(NoisyPosterior, BetaBernoulli):
         moved = 1.0 if guarantee.num_records_is_public else changed_rows(guarantee)
         return moved / guarantee.epsilon
 
-    def _values(
-        self, data: Records, model: RegressionModel, rng: np.random.Generator
-    ) -> tuple[Array, Evidence]:
-        ones, zeros = counts(data)
+    def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
+        ones, zeros = counts(records)
         noisy_ones = ones + rng.laplace(scale=self.noise_scale)
         if self.guarantee.num_records_is_public:
-            return self._draw_posterior(noisy_ones, len(data.response), rng), EVIDENCE
+            return self._draw_posterior(noisy_ones, len(records.response), rng), EVIDENCE
         noisy_zeros = zeros + rng.laplace(scale=self.noise_scale)
         return self._logits(rng, max(noisy_ones, 0.0), max(noisy_zeros, 0.0), self.draws), EVIDENCE
 
+    @abstractmethod
     def _draw_posterior(self, noisy_ones: float, num_records: int, rng: np.random.Generator) -> Array:
         """Logits (draws, 1) given the noisy count and the public number of records."""
-        ones = min(max(noisy_ones, 0.0), float(num_records))
-        return self._logits(rng, ones, num_records - ones, self.draws)
 
     def _numbers(self) -> Mapping[str, str | float | None]:
-        return {"noise_scale": self.noise_scale, **self._prior_counts}
+        return {"noise_scale": self.noise_scale}
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearSSP(NoisyPosterior, BoundedLinear):
-    """The posterior of linear coefficients from noisy moments, with a known residual scale.
+class BetaBernoulliSSP(NoisyCounts):
+    """The Beta posterior of a probability from noisy counts taken at their word."""
 
-    ``residual_scale`` and ``prior_scale`` are public guesses in working units.
-    """
-
-    name: ClassVar[str] = "linear_ssp"
+    name: ClassVar[str] = "beta_bernoulli_ssp"
     requirements: ClassVar[Requirements] = Requirements(
-        kinds=("linear",), needs=LINEAR_NEEDS, prefer="comparison; its intervals are too short"
+        families=BINARY,
+        intercept_only=True,
+        prefer="comparison; its intervals are too short",
     )
 
-    residual_scale: float = 1.0
+    def _draw_posterior(self, noisy_ones: float, num_records: int, rng: np.random.Generator) -> Array:
+        ones = min(max(noisy_ones, 0.0), float(num_records))
+        return self._logits(rng, ones, num_records - ones, self.draws)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyLinear(NoisyPosterior, BoundedLinear):
+    """Linear coefficients from noisy moments, with a known residual scale.
+
+    ``residual_scale`` is a public guess in units of the response, one working unit by default;
+    ``prior_scale`` is in working units.
+    """
+
+    residual_scale: float | None = None
     prior_scale: float = 3.0
 
-    def _check(self, guarantee: Guarantee) -> Guarantee:
-        positive(residual_scale=self.residual_scale)
+    def _check_options(self) -> None:
+        if self.residual_scale is not None:
+            positive(residual_scale=self.residual_scale)
         positive(prior_scale=self.prior_scale)
-        return guarantee
+
+    @property
+    def _residual(self) -> float:
+        """The residual scale in working units."""
+        return 1.0 if self.residual_scale is None else self.residual_scale / float(self.model.target_unit)
 
     def sensitivity(self, dim: int) -> float:
         """In L1, of the distinct entries of X'X and X'y in units of X^2 and X Y."""
         return changed_rows(self.guarantee) * (0.5 * (dim + 1) + math.sqrt(dim))
 
-    def _values(
-        self, data: Records, model: RegressionModel, rng: np.random.Generator
-    ) -> tuple[Array, Evidence]:
+    @property
+    def noise_scale(self) -> float:
+        """The scale of the Laplace noise on each entry, in the units of ``sensitivity``."""
+        return self.sensitivity(self.model.dim) / self.guarantee.epsilon
+
+    def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
+        dim = self.model.dim
         norm, bound = self._bounds()
-        design, response = self._clipped(data, model)
+        design, response = self._clipped(records)
         design, response = design / norm, response / bound
-        scale = self.sensitivity(model.dim) / self.guarantee.epsilon
+        scale = self.noise_scale
         unit = bound / norm
         noisy = NoisyMoments(
-            moments=design.T @ design + symmetric(rng.laplace(scale=scale, size=(model.dim, model.dim))),
-            products=design.T @ response + rng.laplace(scale=scale, size=model.dim),
+            moments=design.T @ design + symmetric(rng.laplace(scale=scale, size=(dim, dim))),
+            products=design.T @ response + rng.laplace(scale=scale, size=dim),
             noise_scale=scale,
-            residual=self.residual_scale / bound,
+            residual=self._residual / bound,
             prior=self.prior_scale / unit,
         )
         # From here on the data are not touched again. Coefficients in units of Y/X.
         return self._draw_posterior(noisy, rng) * unit, EVIDENCE
 
+    @abstractmethod
     def _draw_posterior(self, noisy: NoisyMoments, rng: np.random.Generator) -> Array:
-        """Coefficients (draws, p) given noisy moments, taken at their word."""
-        dim = len(noisy.products)
-        precision = nearest_psd(noisy.moments) / noisy.residual**2 + np.eye(dim) / noisy.prior**2
-        root = np.linalg.cholesky(precision)
-        mean = np.linalg.solve(precision, noisy.products / noisy.residual**2)
-        normal = rng.standard_normal((dim, self.draws))
-        return np.asarray(mean + np.linalg.solve(root.T, normal).T)
+        """Coefficients (draws, p) given noisy moments."""
 
     @property
     def grid(self) -> Grid:
@@ -162,13 +172,25 @@ class LinearSSP(NoisyPosterior, BoundedLinear):
         return Grid(coefficient=coefficient_step(self.prior_scale))
 
     def _numbers(self) -> Mapping[str, str | float | None]:
-        norm, bound = self._bounds()
-        return {
-            "feature_norm": norm,
-            "response_bound": bound,
-            "residual_scale": self.residual_scale,
-            "prior_scale": self.prior_scale,
-        }
+        return {"noise_scale": self.noise_scale}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearSSP(NoisyLinear):
+    """The posterior of linear coefficients from noisy moments taken at their word."""
+
+    name: ClassVar[str] = "linear_ssp"
+    requirements: ClassVar[Requirements] = Requirements(
+        families=NORMAL, needs=LINEAR_NEEDS, prefer="comparison; its intervals are too short"
+    )
+
+    def _draw_posterior(self, noisy: NoisyMoments, rng: np.random.Generator) -> Array:
+        dim = len(noisy.products)
+        precision = nearest_psd(noisy.moments) / noisy.residual**2 + np.eye(dim) / noisy.prior**2
+        root = np.linalg.cholesky(precision)
+        mean = np.linalg.solve(precision, noisy.products / noisy.residual**2)
+        normal = rng.standard_normal((dim, self.draws))
+        return np.asarray(mean + np.linalg.solve(root.T, normal).T)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

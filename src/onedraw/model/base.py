@@ -30,8 +30,12 @@ class PublicModel(Protocol):
     """A model's public facts. Implementations are frozen dataclasses that compare by value."""
 
     @property
+    def form(self) -> str:
+        """Which implementation reads the description back: "regression", "network" or "sites"."""
+
+    @property
     def kind(self) -> str:
-        """Which implementation reads the description back."""
+        """What users call such a model."""
 
     @property
     def features(self) -> tuple[str, ...]: ...
@@ -127,9 +131,6 @@ class RecordFacts(Protocol):
     @property
     def target_bounds(self) -> Bounds | None: ...
 
-    @property
-    def scale_floor(self) -> float | None: ...
-
 
 def facts_to_json(model: RecordFacts) -> dict[str, Any]:
     """The facts as plain values."""
@@ -139,7 +140,6 @@ def facts_to_json(model: RecordFacts) -> dict[str, Any]:
         "classes": None if model.classes is None else list(model.classes),
         "feature_bounds": None if bounds is None else [list(pair) for pair in bounds],
         "target_bounds": None if model.target_bounds is None else list(model.target_bounds),
-        "scale_floor": model.scale_floor,
     }
 
 
@@ -151,5 +151,4 @@ def facts_from_json(values: dict[str, Any]) -> dict[str, Any]:
         "classes": None if values["classes"] is None else tuple(values["classes"]),
         "feature_bounds": None if bounds is None else tuple((low, high) for low, high in bounds),
         "target_bounds": None if target is None else (target[0], target[1]),
-        "scale_floor": values["scale_floor"],
     }

@@ -10,7 +10,8 @@ Edge cases:
     several in ``parameters``; predictions are averaged over all of them.
 
 >>> import numpy as np
->>> model = NetworkModel(features=("age",), hidden_layer_sizes=(2,), activation="relu", scale_floor=0.1)
+>>> from onedraw.families import Gaussian
+>>> model = NetworkModel(family=Gaussian(), features=("age",), hidden_layer_sizes=(2,), activation="relu")
 >>> model.parameter_names()
 ['w1[age,0]', 'w1[age,1]', 'b1[0]', 'b1[1]', 'w2[0,0]', 'w2[1,0]', 'b2[0]', '(scale)']
 >>> model.outputs(np.array([[1.0, -1.0, 0.0, 0.0, 2.0, 1.0, 0.5, 0.1]]), np.array([[3.0], [-3.0]]))
@@ -21,14 +22,14 @@ array([[[6.5],
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from onedraw._validate import one_of, whole
 from onedraw.errors import InvalidInput
-from onedraw.families import Bernoulli, Categorical, Family, Gaussian
+from onedraw.families import Family, read_family
 from onedraw.model.base import (
     Bounds,
     check_feature_bounds,
@@ -46,7 +47,7 @@ ACTIVATIONS = ("relu", "tanh")
 
 
 @dataclass(frozen=True)
-class Shape:
+class Layers:
     """Layer sizes of a network."""
 
     inputs: int
@@ -54,7 +55,7 @@ class Shape:
     outputs: int
 
     @property
-    def layers(self) -> list[tuple[int, int]]:
+    def sizes(self) -> list[tuple[int, int]]:
         """(inputs, outputs) of every layer."""
         sizes = (self.inputs, *self.hidden, self.outputs)
         return list(itertools.pairwise(sizes))
@@ -62,7 +63,7 @@ class Shape:
     @property
     def size(self) -> int:
         """The number of weights and biases."""
-        return sum((inputs + 1) * outputs for inputs, outputs in self.layers)
+        return sum((inputs + 1) * outputs for inputs, outputs in self.sizes)
 
     def unpack(self, theta: Any) -> list[tuple[Any, Any]]:
         """(weights (..., inputs, outputs), biases (..., outputs)) of every layer of vectors (..., p).
@@ -70,7 +71,7 @@ class Shape:
         Works on NumPy and JAX arrays alike; further entries of the vectors are left alone.
         """
         layers, start = [], 0
-        for inputs, outputs in self.layers:
+        for inputs, outputs in self.sizes:
             middle = start + inputs * outputs
             weights = theta[..., start:middle].reshape((*theta.shape[:-1], inputs, outputs))
             layers.append((weights, theta[..., middle : middle + outputs]))
@@ -100,15 +101,16 @@ class NetworkParameters:
 class NetworkModel:
     """A network's public facts: what it predicts, from which features, in which units, in which shape."""
 
+    family: Family
+    """Of the response in working units; a family with a scale has it as the last parameter."""
     features: tuple[str, ...]
     hidden_layer_sizes: tuple[int, ...]
     activation: str = "relu"
     classes: tuple[Any, ...] | None = None
     feature_bounds: tuple[Bounds, ...] | None = None
     target_bounds: Bounds | None = None
-    scale_floor: float | None = None
-    """In working units; a network without classes is a regression and has one."""
 
+    form: ClassVar[str] = "network"
     kind: ClassVar[str] = "network"
     fit_intercept: ClassVar[bool] = True
 
@@ -116,10 +118,10 @@ class NetworkModel:
         one_of(ACTIVATIONS, activation=self.activation)
         for size in self.hidden_layer_sizes:
             whole(hidden_layer_size=size)
-        if (self.classes is None) == (self.scale_floor is None):
+        if (self.classes is None) != self.has_scale:
             raise InvalidInput(
-                "Expected classes (a classifier) or a scale_floor (a regression), and not both, got "
-                f"classes={self.classes!r} and scale_floor={self.scale_floor!r}."
+                "Expected classes for a classifier and none for a regression, got "
+                f"classes={self.classes!r} with the {self.family.name} family."
             )
         if self.classes is not None:
             check_labels(self.classes)
@@ -128,32 +130,44 @@ class NetworkModel:
         check_feature_bounds(self.feature_bounds, self.features)
 
     @property
+    def has_scale(self) -> bool:
+        """Whether a residual scale is among the parameters."""
+        return self.family.has_scale
+
+    @property
+    def scale_floor(self) -> float | None:
+        """The smallest residual scale, in working units; None for a classifier."""
+        return self.family.scale_floor if self.has_scale else None
+
+    @property
     def num_features(self) -> int:
         return len(self.features)
 
     @property
-    def shape(self) -> Shape:
-        return Shape(self.num_features, self.hidden_layer_sizes, self.family().num_predictors)
+    def target_unit(self) -> float:
+        """How many units of the response make one working unit."""
+        return 1.0 if self.target_bounds is None else unit_map(self.target_bounds, True)[1]
+
+    @property
+    def layers(self) -> Layers:
+        return Layers(self.num_features, self.hidden_layer_sizes, self.family.num_predictors)
 
     @property
     def dim(self) -> int:
-        return self.shape.size + int(self.scale_floor is not None)
+        return self.layers.size + int(self.has_scale)
 
     def parameter_names(self) -> list[str]:
         """``w1[age,0]`` is the weight of feature age in hidden unit 0, ``b2[0]`` the bias of output 0."""
         names = []
-        for number, (inputs, outputs) in enumerate(self.shape.layers, start=1):
+        for number, (inputs, outputs) in enumerate(self.layers.sizes, start=1):
             sources = self.features if number == 1 else range(inputs)
             names += [f"w{number}[{source},{j}]" for source in sources for j in range(outputs)]
             names += [f"b{number}[{j}]" for j in range(outputs)]
-        return names if self.scale_floor is None else [*names, "(scale)"]
+        return names if not self.has_scale else [*names, "(scale)"]
 
-    def family(self) -> Family:
-        """The family of the response in working units."""
-        if self.classes is None:
-            assert self.scale_floor is not None
-            return Gaussian(scale_floor=self.scale_floor)
-        return Bernoulli() if len(self.classes) == 2 else Categorical(num_classes=len(self.classes))
+    def with_scale(self, family: Family) -> NetworkModel:
+        """The same model with this family, whose scale is among the parameters."""
+        return replace(self, family=family)
 
     # -- units
 
@@ -167,8 +181,8 @@ class NetworkModel:
 
     def original_units(self, draws: Array) -> NetworkParameters:
         """Working draws (k, p), with the scale itself as last column of a regression, in original units."""
-        layers = [(weights.copy(), biases.copy()) for weights, biases in self.shape.unpack(draws)]
-        scale = None if self.scale_floor is None else draws[:, -1]
+        layers = [(weights.copy(), biases.copy()) for weights, biases in self.layers.unpack(draws)]
+        scale = None if not self.has_scale else draws[:, -1]
         centre, half = feature_map(self.feature_bounds, self.num_features, True)
         first, bias = layers[0]
         first = first / half[:, None]
@@ -190,7 +204,7 @@ class NetworkModel:
 
         In the units of the response for a regression; the linear predictors of the family otherwise.
         """
-        values = forward(self.shape, self.activation, draws, self.scale_features(features))
+        values = forward(self.layers, self.activation, draws, self.scale_features(features))
         if self.target_bounds is not None:
             centre, half = unit_map(self.target_bounds, True)
             values = values * half + centre
@@ -201,7 +215,9 @@ class NetworkModel:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
+            "form": self.form,
             "kind": self.kind,
+            "family": self.family.to_dict(),
             "hidden_layer_sizes": list(self.hidden_layer_sizes),
             "activation": self.activation,
             **facts_to_json(self),
@@ -211,15 +227,16 @@ class NetworkModel:
     def from_dict(cls, values: dict[str, Any]) -> NetworkModel:
         """The inverse of ``to_dict``."""
         return cls(
+            family=read_family(values["family"]),
             hidden_layer_sizes=tuple(values["hidden_layer_sizes"]),
             activation=values["activation"],
             **facts_from_json(values),
         )
 
 
-def forward(shape: Shape, activation: str, draws: Array, features: Array) -> Array:
+def forward(layers: Layers, activation: str, draws: Array, features: Array) -> Array:
     """Outputs (k, n, q) of networks (k, p) at features (n, d), all in working units."""
-    *hidden, (last, last_bias) = shape.unpack(draws)
+    *hidden, (last, last_bias) = layers.unpack(draws)
     values: Array = np.broadcast_to(features, (len(draws), *features.shape))
     for weights, biases in hidden:
         values = values @ weights + biases[:, None, :]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From plain values back to the description of a model, by its kind; nothing is executed.
+"""From plain values back to the description of a model, by its form; nothing is executed.
 
->>> read_model({"kind": "sites", "sites": [["rate", []]]}).parameter_names()
+>>> read_model({"form": "sites", "sites": [["rate", []]]}).parameter_names()
 ['rate']
 """
 
@@ -12,16 +12,14 @@ from typing import Any
 from onedraw._validate import one_of
 from onedraw.model.base import PublicModel
 from onedraw.model.network import NetworkModel
-from onedraw.model.regression import KINDS, RegressionModel
+from onedraw.model.regression import RegressionModel
 from onedraw.model.sites import SitesModel
 
 _READERS: dict[str, type[RegressionModel] | type[NetworkModel] | type[SitesModel]] = {
-    **dict.fromkeys(KINDS, RegressionModel),
-    NetworkModel.kind: NetworkModel,
-    SitesModel.kind: SitesModel,
+    reader.form: reader for reader in (RegressionModel, NetworkModel, SitesModel)
 }
 
 
 def read_model(values: dict[str, Any]) -> PublicModel:
-    """The inverse of ``to_dict`` of any kind of model."""
-    return _READERS[one_of(_READERS, kind=values["kind"])].from_dict(values)
+    """The inverse of ``to_dict`` of any form of model."""
+    return _READERS[one_of(_READERS, form=values["form"])].from_dict(values)

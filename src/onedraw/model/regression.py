@@ -7,7 +7,8 @@ depends on the data (names, classes and bounds are declared or listed among the 
 may be published.
 
 >>> import numpy as np
->>> model = RegressionModel(kind="linear", features=("age",), feature_bounds=((0.0, 100.0),), scale_floor=0.1)
+>>> from onedraw.families import Gaussian
+>>> model = RegressionModel(family=Gaussian(), features=("age",), feature_bounds=((0.0, 100.0),), has_scale=True)
 >>> parameters = model.original_units(np.array([[5.0, 1.0, 0.5]]))       # slope, intercept, scale
 >>> parameters.coef[0], parameters.intercept[0]
 (array([[0.1]]), array([-4.]))
@@ -16,14 +17,13 @@ may be published.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from onedraw._validate import one_of
 from onedraw.errors import InvalidInput
-from onedraw.families import Bernoulli, Categorical, Family, Gaussian, Poisson
+from onedraw.families import Family, read_family
 from onedraw.model.base import (
     Bounds,
     check_feature_bounds,
@@ -36,8 +36,6 @@ from onedraw.model.base import (
     unit_map,
 )
 from onedraw.types import Array
-
-KINDS = ("logistic", "multinomial", "linear", "poisson")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,17 +58,20 @@ class Parameters:
 class RegressionModel:
     """A regression model's public facts: what it predicts, from which features, in which units."""
 
-    kind: str
+    family: Family
     features: tuple[str, ...]
     fit_intercept: bool = True
     classes: tuple[Any, ...] | None = None
     feature_bounds: tuple[Bounds, ...] | None = None
     target_bounds: Bounds | None = None
-    scale_floor: float | None = None
-    """In working units, like the scale that it bounds."""
+    has_scale: bool = False
+    """Whether the family's scale is among the parameters, as the last of them."""
+
+    form: ClassVar[str] = "regression"
 
     def __post_init__(self) -> None:
-        one_of(KINDS, kind=self.kind)
+        if self.has_scale and not self.family.has_scale:
+            raise InvalidInput(f"The {self.family.name} family has no scale, got has_scale=True.")
         if self.classes is not None:
             check_labels(self.classes)
         names = self.parameter_names()
@@ -83,38 +84,45 @@ class RegressionModel:
         check_feature_bounds(self.feature_bounds, self.features)
 
     @property
+    def kind(self) -> str:
+        """What users call such a model: "logistic", "linear" and so on."""
+        return self.family.kind
+
+    @property
+    def scale_floor(self) -> float | None:
+        """The smallest scale, in working units like the scale that it bounds; None if there is no scale."""
+        return self.family.scale_floor if self.has_scale else None
+
+    @property
     def num_features(self) -> int:
         return len(self.features)
 
     @property
-    def num_outputs(self) -> int:
-        """Rows of ``coef``: one per class for the multinomial model, otherwise one."""
-        return len(self.classes) if self.kind == "multinomial" and self.classes is not None else 1
+    def num_location(self) -> int:
+        """The number of working parameters without the scale: contrasts, not classes, for several classes."""
+        return self.family.num_predictors * (self.num_features + int(self.fit_intercept))
 
     @property
     def dim(self) -> int:
-        """The number of working parameters: contrasts, not classes, for the multinomial."""
-        outputs = max(1, self.num_outputs - 1)
-        per_output = self.num_features + int(self.fit_intercept)
-        return outputs * per_output + int(self.scale_floor is not None)
+        """The number of working parameters."""
+        return self.num_location + int(self.has_scale)
+
+    @property
+    def target_unit(self) -> float:
+        """How many units of the response make one working unit."""
+        return 1.0 if self.target_bounds is None else unit_map(self.target_bounds, self.fit_intercept)[1]
 
     def parameter_names(self) -> list[str]:
         """Names in the order of ``Parameters.flat``: coefficients (class by class), intercepts, scale."""
-        tags = [""] if self.kind != "multinomial" else [f" [{label}]" for label in self.classes or ()]
+        several = self.family.num_predictors > 1
+        tags = [f" [{label}]" for label in self.classes or ()] if several else [""]
         names = [f"{feature}{tag}" for tag in tags for feature in self.features]
         names += [f"(intercept){tag}" for tag in tags]
-        return names if self.scale_floor is None else [*names, "(scale)"]
+        return [*names, "(scale)"] if self.has_scale else names
 
-    def family(self) -> Family:
-        """The family of the response in working units."""
-        if self.kind == "logistic":
-            return Bernoulli()
-        if self.kind == "multinomial":
-            return Categorical(num_classes=self.num_outputs)
-        if self.kind == "poisson":
-            return Poisson()
-        assert self.scale_floor is not None
-        return Gaussian(scale_floor=self.scale_floor)
+    def with_scale(self, family: Family) -> RegressionModel:
+        """The same model with this family, whose scale is among the parameters."""
+        return replace(self, family=family, has_scale=True)
 
     # -- into working units
 
@@ -132,13 +140,13 @@ class RegressionModel:
         """Working draws (k, p), with the scale itself as last column if the model has one, in original
         units.
         """
-        location = draws[:, :-1] if self.scale_floor is not None else draws
-        scale = draws[:, -1] if self.scale_floor is not None else None
-        outputs, d = max(1, self.num_outputs - 1), self.num_features
+        location = draws[:, :-1] if self.has_scale else draws
+        scale = draws[:, -1] if self.has_scale else None
+        outputs, d = self.family.num_predictors, self.num_features
         coef = location[:, : outputs * d].reshape(len(draws), outputs, d)
         intercept = location[:, outputs * d :] if self.fit_intercept else np.zeros((len(draws), outputs))
-        if self.kind == "multinomial":
-            contrasts = Categorical(num_classes=self.num_outputs).contrasts
+        if outputs > 1:
+            contrasts = self.family.contrasts
             coef = np.einsum("cq,kqd->kcd", contrasts, coef)
             intercept = intercept @ contrasts.T
         centre, half = feature_map(self.feature_bounds, self.num_features, self.fit_intercept)
@@ -156,9 +164,21 @@ class RegressionModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {"kind": self.kind, "fit_intercept": self.fit_intercept, **facts_to_json(self)}
+        return {
+            "form": self.form,
+            "kind": self.kind,
+            "family": self.family.to_dict(),
+            "fit_intercept": self.fit_intercept,
+            "has_scale": self.has_scale,
+            **facts_to_json(self),
+        }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RegressionModel:
         """The inverse of ``to_dict``."""
-        return cls(kind=values["kind"], fit_intercept=values["fit_intercept"], **facts_from_json(values))
+        return cls(
+            family=read_family(values["family"]),
+            fit_intercept=values["fit_intercept"],
+            has_scale=values["has_scale"],
+            **facts_from_json(values),
+        )

@@ -43,6 +43,7 @@ class SitesModel:
 
     sites: tuple[tuple[str, tuple[int, ...]], ...]
 
+    form: ClassVar[str] = "sites"
     kind: ClassVar[str] = "sites"
     features: ClassVar[tuple[str, ...]] = ()
     classes: ClassVar[None] = None
@@ -83,7 +84,7 @@ class SitesModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {"kind": self.kind, "sites": [[name, list(shape)] for name, shape in self.sites]}
+        return {"form": self.form, "kind": self.kind, "sites": [[name, list(shape)] for name, shape in self.sites]}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> SitesModel:

@@ -14,10 +14,12 @@ from onedraw.privacy.composition import (
 from onedraw.privacy.gaussian import gaussian_delta, gaussian_parameter
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.reference import best_beta
+from onedraw.privacy.request import Request
 
 __all__ = [
     "Calibration",
     "Guarantee",
+    "Request",
     "best_beta",
     "bounded_range_delta",
     "calibrate",

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from onedraw._validate import one_of
+from onedraw.losses.base import Loss
 from onedraw.posterior import Posterior
+from onedraw.priors import Prior
+from onedraw.private import Withheld
 from onedraw.types import Array
 
 EVIDENCE_LEVELS = ("proved", "searched", "diagnosed", "accounted")
@@ -37,19 +40,35 @@ class Evidence:
         return f"{self.level}: {self.statement}"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Draws:
-    """Draws of the working parameters, (k, p). Private, like the ``diagnostics`` beside them."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Draws(Withheld):
+    """Draws of the working parameters, (k, p), with ``diagnostics``. None of it may leave unrounded."""
 
     values: Array
     evidence: Evidence
     diagnostics: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PosteriorFacts:
+    """What is publicly known of a posterior before there are records."""
+
+    loss: Loss
+    prior: Prior
+    dim: int
+    weight: float = 1.0
+    num_records: int | None = None
+
+
 class Sampler(Protocol):
     """Draws exactly (to the stated evidence) from a posterior."""
 
-    def check(self, posterior: Posterior) -> None:
+    evidence_level: ClassVar[str]
+    """The level of the evidence that its draws come with."""
+    continuous: ClassVar[bool]
+    """Whether it draws from a density, and not from the points of a grid."""
+
+    def check(self, posterior: PosteriorFacts | Posterior) -> None:
         """Refuse what public facts alone rule out (family, size, options), before any budget is spent."""
 
     def sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws: ...

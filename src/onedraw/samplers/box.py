@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -41,7 +42,7 @@ from onedraw.errors import InvalidInput, SamplingError
 from onedraw.families import LocationScale
 from onedraw.losses import BetaDivergence
 from onedraw.posterior import Posterior
-from onedraw.samplers.base import Draws, Evidence
+from onedraw.samplers.base import Draws, Evidence, PosteriorFacts
 from onedraw.samplers.cell_bounds import Cell, is_supported, loss_concavity, loss_minimum
 from onedraw.samplers.modes import find_modes
 from onedraw.samplers.tilted import draw_tilted, log_tilt
@@ -59,6 +60,9 @@ ROUNDING = 64.0 * float(np.finfo(float).eps)  # of a short sum of products, rela
 @dataclass(frozen=True, kw_only=True)
 class BoxSampler:
     """The proving sampler; needs a prior with a ``box`` (and a ceiling for the scale)."""
+
+    evidence_level: ClassVar[str] = "proved"
+    continuous: ClassVar[bool] = True
 
     max_dim: int = MAX_DIM
 
@@ -87,7 +91,7 @@ class BoxSampler:
             },
         )
 
-    def check(self, posterior: Posterior) -> None:
+    def check(self, posterior: PosteriorFacts | Posterior) -> None:
         """Refuse other losses, families without proved bounds, many parameters and unbounded priors."""
         family = posterior.loss.family
         if not isinstance(posterior.loss, BetaDivergence):

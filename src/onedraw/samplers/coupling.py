@@ -36,7 +36,7 @@ import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -114,6 +114,9 @@ class CoupledSampler:
     The comparison adds three standard errors to the estimate. ``chains`` is how many independent draws may be
     asked for.
     """
+
+    evidence_level: ClassVar[str] = "diagnosed"
+    continuous: ClassVar[bool] = True
 
     kernel: CoupledKernel
     iterations: int

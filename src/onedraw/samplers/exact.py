@@ -32,13 +32,14 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from onedraw.errors import AcceptanceTooLow
 from onedraw.posterior import Posterior
-from onedraw.samplers.base import Draws, Evidence
+from onedraw.samplers.base import Draws, Evidence, PosteriorFacts
 from onedraw.samplers.fitting import fit_envelope, gain_mode
 from onedraw.samplers.modes import find_modes
 from onedraw.types import Array
@@ -62,11 +63,14 @@ class RejectionSampler:
     times proposals before the sampler gives up.
     """
 
+    evidence_level: ClassVar[str] = "searched"
+    continuous: ClassVar[bool] = True
+
     num_proposals: int = 64
     margin: float = 0.05
     max_cells: float = 2e10
 
-    def check(self, posterior: Posterior) -> None:
+    def check(self, posterior: PosteriorFacts | Posterior) -> None:
         """Nothing public rules an attempt out."""
 
     def sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:

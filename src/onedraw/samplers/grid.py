@@ -19,13 +19,14 @@ Edge cases:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from onedraw.errors import InvalidInput, SamplingError
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior
-from onedraw.samplers.base import Draws, Evidence
+from onedraw.samplers.base import Draws, Evidence, PosteriorFacts
 from onedraw.types import Array
 
 MAX_DEFAULT_DIM = 3
@@ -40,6 +41,9 @@ class GridSampler:
     ``points=None`` takes a grid of about 250,000 points: 501 values each for two parameters, 63
     for three.
     """
+
+    evidence_level: ClassVar[str] = "proved"
+    continuous: ClassVar[bool] = False
 
     points: int | None = None
     half_width: float = 4.0
@@ -73,7 +77,7 @@ class GridSampler:
             axes[-1] = np.linspace(low, high, points)
         return axes
 
-    def check(self, posterior: Posterior) -> None:
+    def check(self, posterior: PosteriorFacts | Posterior) -> None:
         """Refuse a grid that is too large to enumerate."""
         self.axes(posterior.prior, posterior.dim)
 

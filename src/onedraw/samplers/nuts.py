@@ -36,7 +36,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -108,6 +108,9 @@ class NutsSampler:
     kept iterations may diverge; E-BFMI of every chain must reach ``min_bfmi``. The thresholds of R-hat and of
     effective sizes are those of Vehtari et al. [2021]; docs/networks.md has what the default networks reach.
     """
+
+    evidence_level: ClassVar[str] = "diagnosed"
+    continuous: ClassVar[bool] = True
 
     chains: int = 4
     warmup: int = 1000

@@ -135,14 +135,14 @@ class _Facts:
 
     @classmethod
     def of(cls, release: Release, scale: float | None) -> _Facts:
-        made = release.mechanism.get("name"), release.mechanism.get("loss")
-        if made != ("one_posterior_sample", "BetaDivergence"):
+        if release.mechanism["name"] != "one_posterior":
             raise InvalidInput(
                 "Intervals are known for draws of a beta-divergence posterior only, got a release of "
-                f"{made[0]!r} with loss {made[1]!r}."
+                f"{release.mechanism['name']!r}."
             )
-        numbers = {name: float(release.mechanism[name] or 0.0) for name in ("beta", "weight", "prior_scale")}
-        family = release.model.family()
+        numbers = {name: float(release.mechanism["numbers"][name]) for name in ("beta", "weight")}
+        numbers["prior_scale"] = float(release.mechanism["options"]["prior_scale"])
+        family = release.model.family
         return cls(
             family=family,
             records=release.num_records,
@@ -228,7 +228,7 @@ def _public_map(model: RegressionModel) -> Array:
 
 def _split(model: RegressionModel, values: Array) -> tuple[Array, Array]:
     """Working location parameters (p,) as coefficients (q, d) and intercepts (q,), 0 if none are fitted."""
-    q, d = max(1, model.num_outputs - 1), model.num_features
+    q, d = model.family.num_predictors, model.num_features
     intercepts = values[q * d :] if model.fit_intercept else np.zeros(q)
     return values[: q * d].reshape(q, d), intercepts
 
@@ -273,7 +273,7 @@ def _check_resolution(location: Array) -> None:
     if 2 * distinct < len(location):
         raise InvalidInput(
             f"Intervals need draws that show their spread, got {len(location)} draws on {distinct} points of "
-            "a grid. Fit with engine='exact'."
+            "a grid. Fit with evidence='searched'."
         )
 
 

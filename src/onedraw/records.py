@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onedraw.errors import InvalidInput
+from onedraw.private import Withheld
 from onedraw.types import Array
 
 LARGEST = 2.0**53
@@ -36,8 +37,8 @@ def held(values: Array) -> Array:
     return values
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Records:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Records(Withheld):
     """Private records in working units: features (n, d) and response (n,), finite and ``held``."""
 
     features: Array
@@ -53,3 +54,7 @@ class Records:
             raise InvalidInput("Expected finite records, got NaN or infinite values. Remove or impute them.")
         object.__setattr__(self, "features", held(self.features))
         object.__setattr__(self, "response", held(self.response))
+
+    def __len__(self) -> int:
+        """How many there are; private where neighbours may differ in it."""
+        return len(self.response)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the classifiers share: the option ``classes``, and how labels become codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from onedraw.errors import InvalidInput
+from onedraw.estimators.base import PrivateEstimator
+from onedraw.estimators.labels import READ_FROM_LABELS, classes_in, codes, declared_classes
+from onedraw.publishing import afford
+from onedraw.types import AnyArray, Array
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Classification(PrivateEstimator):
+    """Base of the classifiers.
+
+    Args:
+        classes: the public set of classes; by default those seen in y, which the release then lists as an
+            assumption.
+    """
+
+    classes: Any = None
+
+    def _classes(self, y: Any) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
+        if self.classes is not None:
+            return declared_classes(self.classes), ()
+        if y is None:
+            raise InvalidInput("A plan needs the public set of classes. Declare it: classes=[...].")
+        if self.neighbours == "add_remove":
+            raise InvalidInput(
+                "Expected classes=[...] with neighbours='add_remove': classes read from the labels would "
+                "tell whether the only person of a class is there. List the public set of classes."
+            )
+        if self.ledger is not None:
+            # Who has no budget does not get to the labels; no guarantee depends on how many classes there are.
+            afford(self._plan_of((0, 1), None).guarantee, self.ledger, self.dataset)
+        return classes_in(y), (READ_FROM_LABELS,)
+
+    def _coded(self, y: AnyArray, model: Any) -> Array:
+        return codes(model.classes, y)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Private regressions for counts with a log link, as scikit-learn regressors.
+
+>>> import numpy as np
+>>> rng = np.random.default_rng(0)
+>>> X = rng.uniform(-1, 1, size=(3000, 1)); y = rng.poisson(np.exp(0.5 + X[:, 0]))
+>>> model = PoissonRegressor(epsilon=2.0, random_state=0).fit(X, y)
+>>> bool(abs(model.coef_[0] - 1.0) < 0.5)
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import d2_tweedie_score
+
+from onedraw._validate import positive
+from onedraw.estimators.discreet import numbers
+from onedraw.estimators.regression import Regression
+from onedraw.families import NegativeBinomial, Poisson
+from onedraw.release import Release
+from onedraw.types import AnyArray, Array
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _CountRegressor(RegressorMixin, Regression):  # type: ignore[misc]
+    """What the regressions of counts share: coefficients of the log mean."""
+
+    def _coded(self, y: AnyArray, model: Any) -> Array:
+        return numbers(y)
+
+    def _learn(self, release: Release) -> None:
+        estimate = release.estimate
+        self.coef_, self.intercept_ = estimate.coef[0, 0], float(estimate.intercept[0, 0])
+
+    def predict(self, X: Any) -> Array:
+        """The mean count under the released parameters, (n,)."""
+        return np.exp(np.clip(self._linear_predictor(X)[:, 0], -700.0, 700.0))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D^2, the share of Poisson deviance explained, as for scikit-learn's PoissonRegressor."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PoissonRegressor(_CountRegressor):
+    """Poisson regression for counts, published with differential privacy; counts need no upper bound.
+
+    Args:
+        fit_intercept: whether to fit an intercept.
+
+    The other parameters are those of every estimator, as listed for ``LogisticRegression``.
+
+    Attributes:
+        release_: the ``Release``, all that was learned from the data.
+        plan_: the ``Plan`` that it kept, made of public facts.
+        coef_, intercept_: of the log mean, in original units.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = (Poisson.kind,)
+
+    def _model(self, features: tuple[str, ...], classes: tuple[Any, ...] | None) -> Any:
+        return self._described(Poisson(), features)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NegativeBinomialRegressor(_CountRegressor):
+    """Negative binomial regression for counts that vary more than Poisson ones, published with privacy.
+
+    Args:
+        dispersion: the public size parameter r: a count of mean mu has variance mu + mu^2/r.
+        fit_intercept: whether to fit an intercept.
+
+    The other parameters are those of every estimator, as listed for ``LogisticRegression``.
+
+    Attributes:
+        release_: the ``Release``, all that was learned from the data.
+        plan_: the ``Plan`` that it kept, made of public facts.
+        coef_, intercept_: of the log mean, in original units.
+    """
+
+    dispersion: float = 1.0
+
+    kinds: ClassVar[tuple[str, ...]] = (NegativeBinomial.kind,)
+
+    def _model(self, features: tuple[str, ...], classes: tuple[Any, ...] | None) -> Any:
+        return self._described(NegativeBinomial(dispersion=positive(dispersion=self.dispersion)), features)

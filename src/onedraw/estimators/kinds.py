@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which estimator fits which kind of model: one line each, for rebuilding, the command and the planner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onedraw.estimators.base import PrivateEstimator
+from onedraw.estimators.counts import NegativeBinomialRegressor, PoissonRegressor
+from onedraw.estimators.linear import LinearRegression
+from onedraw.estimators.logistic import LogisticRegression
+
+ESTIMATORS: dict[str, type[PrivateEstimator]] = {
+    name: kind
+    for kind in (LogisticRegression, LinearRegression, PoissonRegressor, NegativeBinomialRegressor)
+    for name in kind.kinds
+}
+"""By the name of the model on the command line."""
+
+
+def estimator_of(model: Any) -> type[PrivateEstimator] | None:
+    """The estimator of a released model; None for models that only their author has."""
+    return ESTIMATORS.get(model.kind)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every mechanism under its one name, for estimators, the command, the ledger, the audit, files and pages.
+
+``python -m onedraw.registry`` prints the table of docs/mechanisms.md; a test compares the two.
+
+>>> from onedraw.families import Gaussian
+>>> from onedraw.model import RegressionModel
+>>> shape = Shape(model=RegressionModel(family=Gaussian(), features=("x",)))
+>>> choose("adassp", Request(epsilon=1.0), shape)[0].name
+'adassp'
+>>> choose("ada_ssp", Request(epsilon=1.0), shape)
+Traceback (most recent call last):
+onedraw.errors.InvalidInput: Expected mechanism to be one of ... Did you mean 'adassp'?
+>>> print(requirement_table().splitlines()[0])
+| mechanism | name | models | guarantee | neighbours | privacy rests on | you must declare | you may set | ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from onedraw._validate import one_of
+from onedraw.errors import InvalidInput
+from onedraw.families import FAMILIES
+from onedraw.mechanisms import (
+    AdaSSP,
+    BetaBernoulliDraw,
+    BetaBernoulliNoiseAware,
+    BetaBernoulliSSP,
+    GaussianMeanDraw,
+    GibbsPosterior,
+    LinearNoiseAware,
+    LinearSSP,
+    LipschitzGibbs,
+    Mechanism,
+    ObjectivePerturbation,
+    OnePosterior,
+    OutputPerturbation,
+    Shape,
+)
+from onedraw.mechanisms.base import build
+from onedraw.privacy.request import Request
+
+MECHANISMS: Mapping[str, type[Mechanism]] = {
+    kind.name: kind
+    for kind in (
+        OnePosterior,
+        GibbsPosterior,
+        LipschitzGibbs,
+        OutputPerturbation,
+        ObjectivePerturbation,
+        AdaSSP,
+        LinearSSP,
+        LinearNoiseAware,
+        BetaBernoulliSSP,
+        BetaBernoulliNoiseAware,
+        BetaBernoulliDraw,
+        GaussianMeanDraw,
+    )
+}
+"""By name, in the order of the tables: those for most models first, those for a single number last."""
+AUTO = "auto"
+
+
+def choose(mechanism: Any, request: Request, shape: Shape) -> tuple[Mechanism, str]:
+    """The mechanism that a user means, and why it was chosen where the choice was left to the package.
+
+    ``mechanism`` is an object, a name (with the mechanism's own defaults), or "auto". A function of public
+    facts alone.
+    """
+    if isinstance(mechanism, Mechanism):
+        return mechanism, ""
+    if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
+        raise InvalidInput(
+            f"Expected a mechanism or its name, got the class {mechanism.__name__}. Call it: "
+            f"{mechanism.__name__}(...)."
+        )
+    offered = [name for name, kind in MECHANISMS.items() if shape.model.form in kind.requirements.forms]
+    if one_of([AUTO, *offered], mechanism=mechanism) == AUTO:
+        return automatic(request, shape)
+    return MECHANISMS[mechanism](), ""
+
+
+def automatic(request: Request, shape: Shape) -> tuple[Mechanism, str]:
+    """The mechanism that "auto" stands for, and why."""
+    return OnePosterior(), ""
+
+
+def read_mechanism(description: Mapping[str, Any]) -> Mechanism:
+    """The mechanism that a release describes, uncalibrated; options that no file can hold have defaults."""
+    kind = MECHANISMS[one_of(MECHANISMS, mechanism=description["name"])]
+    options = {n: tuple(v) if isinstance(v, list) else v for n, v in description["options"].items()}
+    return build(kind, options)
+
+
+# -- the table of docs/mechanisms.md
+
+COLUMNS = (
+    "mechanism",
+    "name",
+    "models",
+    "guarantee",
+    "neighbours",
+    "privacy rests on",
+    "you must declare",
+    "you may set",
+    "prefer it when",
+)
+GUARANTEES = {"unused": "ε", "needed": "(ε, δ)", "composition": "ε; (ε, δ) for several draws"}
+
+
+def requirement_row(kind: type[Mechanism]) -> dict[str, str]:
+    """What one mechanism declares, by column, as Markdown."""
+    declared = kind.requirements
+    models = dict.fromkeys(FAMILIES[name].kind for name in declared.families) or declared.forms
+    relation = "replace-one, one row per person" if declared.count else "both"
+    exact = "an exact draw (evidence stated)" if declared.exact_draw else "its own randomness"
+    cells = (
+        f"`{kind.__name__}`",
+        f"`{kind.name}`",
+        ", ".join([*models, *(["intercept only"] if declared.intercept_only else [])]),
+        GUARANTEES[declared.delta],
+        relation,
+        exact + (", bounded records" if declared.needs else ""),
+        _code(declared.needs) or "nothing",
+        _code(name for name in kind.option_names() if name not in declared.needs),
+        declared.prefer,
+    )
+    return dict(zip(COLUMNS, cells, strict=True))
+
+
+def requirement_table() -> str:
+    """All mechanisms as a Markdown table."""
+    rows = [COLUMNS, tuple("---" for _ in COLUMNS)]
+    rows += [tuple(requirement_row(kind).values()) for kind in MECHANISMS.values()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+if __name__ == "__main__":
+    print(requirement_table())

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Intervals of a release, by the mechanism that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from onedraw.errors import InvalidInput
+from onedraw.release import Release
+from onedraw.uncertainty.credible import credible_intervals
+from onedraw.uncertainty.intervals import Intervals, intervals
+
+METHODS: Mapping[str, Callable[[Release, float], Intervals]] = {
+    "linear_noise_aware": credible_intervals,
+    "one_posterior": intervals,
+}
+"""By the name of the mechanism."""
+
+
+def summarise(release: Release, level: float = 0.95) -> Intervals:
+    """Estimates, standard errors and intervals from a release alone, or why there are none."""
+    made = release.mechanism["name"]
+    if made not in METHODS:
+        raise InvalidInput(
+            f"A release of {made!r} has no intervals: it does not show how much of its spread is noise. "
+            "Use OnePosterior with draws='auto' or, for a linear model, LinearNoiseAware."
+        )
+    return METHODS[made](release, level)
