@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documentation runs: every Python block, every command, every link."""
 
+import importlib.util
 import os
 import re
 from pathlib import Path
@@ -105,3 +106,13 @@ def test_every_pitfall_of_the_table_has_its_section_and_severity():
             found[title.split(".")[0]] = section
     assert listed == found
     assert set(found.values()) == {"Critical", "Serious", "Moderate", "Theoretical"}
+
+
+def test_the_layers_of_the_design_page_are_those_of_the_test():
+    spec = importlib.util.spec_from_file_location("layers", ROOT / "tests" / "test_layers.py")
+    layers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(layers)
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    block = re.search(r"## Layers.*?```\n(.*?)```", text, re.DOTALL)[1]
+    drawn = [line[:35].split() for line in block.splitlines()]
+    assert drawn == [names for names in layers.LAYERS if "__init__" not in names]
