@@ -32,7 +32,7 @@ from onedraw.estimators.logistic import LogisticRegression
 from onedraw.estimators.offered import options_of
 from onedraw.estimators.poisson import PoissonRegressor
 from onedraw.model import unit_map
-from onedraw.release import TO_ESTIMATOR, Release
+from onedraw.release import Release
 
 ESTIMATORS: dict[str, type[PrivateRegression]] = {
     "linear": LinearRegression,
@@ -102,5 +102,3 @@ def _options(release: Release) -> dict[str, Any]:
                 options[option] *= unit
     return options
 
-
-TO_ESTIMATOR.append(from_release)
