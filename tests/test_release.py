@@ -15,7 +15,8 @@ from onedraw.model import NetworkModel, RegressionModel, SitesModel
 from onedraw.nn import NutsSampler, PrivateModel
 from onedraw.nn.mechanism import NetworkSample
 from onedraw.priors import Prior
-from onedraw.release import Grid, _digest, coefficient_step, scale_step
+from onedraw.release import Grid, coefficient_step, scale_step
+from onedraw.release.file import digest
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "release_format.md"
 
@@ -49,7 +50,7 @@ def content():
 def signed(content):
     """The content with a digest that fits, as a careful forger would write it."""
     body = {key: value for key, value in content.items() if key != "digest"}
-    return {**body, "digest": _digest(body)}
+    return {**body, "digest": digest(body)}
 
 
 def changed(content, path, value):

@@ -14,6 +14,7 @@ from onedraw.cli import request
 from onedraw.cli.columns import Specification
 from onedraw.cli.encode import Plan, encode, read_classes
 from onedraw.cli.table import read_table
+from onedraw.estimators import from_release
 from onedraw.nn import MLPClassifier, NutsSampler
 
 NUMBERS = {"data": "numbers.csv", "columns": None}
@@ -389,7 +390,7 @@ def test_a_network_is_fitted_shown_and_used_for_prediction(cli, monkeypatch):
     predicted = cli.run("predict", "release.json", "patients.csv")
     assert predicted.exit_code == 0, predicted.stderr
     assert predicted.stdout.splitlines()[0].startswith("prediction")
-    model = release_of(cli).to_estimator()
+    model = from_release(release_of(cli))
     assert model.classes_.tolist() == ["alive", "dead"]
 
 

@@ -75,9 +75,3 @@ def test_the_evidence_is_kept(options):
     fitted = onedraw.LogisticRegression(epsilon=1.0, classes=["no", "yes"], **options).fit(X[:, :1], LABELS)
     rebuilt = from_release(reread(fitted))
     assert {name: getattr(rebuilt, name) for name in options} == options
-
-
-def test_a_release_makes_its_own_estimator():
-    X = np.linspace(-1, 1, 100)[:, None]
-    fitted = onedraw.LinearRegression(epsilon=1.0, random_state=0).fit(X, X[:, 0])
-    np.testing.assert_array_equal(fitted.release_.to_estimator().predict(X), fitted.predict(X))

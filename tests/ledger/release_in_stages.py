@@ -39,7 +39,7 @@ def main(folder):
         """What every user does: charge, draw, write."""
         pausing(chain, "append", pause, "inside the transaction", "before the commit")
         pausing(RejectionSampler, "sample", pause, "while sampling")
-        pausing(Path, "replace", pause, "while writing")
+        pausing(os, "replace", pause, "while writing")
         x = np.random.default_rng(0).normal(size=(100, 1))
         data = Records(features=x, response=(x[:, 0] > 0).astype(float))
         mechanism = OnePosteriorSample(

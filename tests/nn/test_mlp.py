@@ -310,11 +310,11 @@ def test_options_of_a_rebuilt_network_describe_the_same_mechanism(classifier):
     ],
 )
 def test_a_forged_network_is_refused(classifier, path, value):
-    from onedraw.release import _digest
+    from onedraw.release.file import digest
 
     content = json.loads(classifier.release_.to_json())
     content[path[0]][path[1]] = value
-    content["digest"] = _digest({key: v for key, v in content.items() if key != "digest"})
+    content["digest"] = digest({key: v for key, v in content.items() if key != "digest"})
     with pytest.raises(onedraw.ReleaseFormatError, match=r"lacks or misstates a field|contradicts itself"):
         Release.from_dict(content)
 

@@ -65,7 +65,8 @@ class SitesModel:
         """``slope[0]``, ``matrix[1,2]``, and the bare name of a scalar."""
         names = []
         for name, shape in self.sites:
-            indices = itertools.product(*(range(size) for size in shape))
+            # The product lists all its ranges first, be they ever so long and the array empty.
+            indices = itertools.product(*(range(size) for size in shape)) if 0 not in shape else ()
             names += [f"{name}[{','.join(map(str, index))}]" if shape else name for index in indices]
         return names
 
