@@ -6,8 +6,8 @@ Guarantee:
     guarantee's: (1) a budget that cannot pay is refused before any record is read, so that who has none left
     learns nothing from errors about the data; (2) records are read and checked, and errors quote none of
     them; (3) the ledger is charged, and the charge commits: if what follows fails, budget is lost, but no
-    release goes unrecorded; (4) the mechanism computes, silently; (5) its values are rounded to the public
-    grid, and only these become part of the release.
+    release goes unrecorded; (4) the mechanism computes, silently; (5) its values are rounded to public grids,
+    and only these become part of the release.
 
 >>> from onedraw.families import Bernoulli
 >>> from onedraw.mechanisms import OnePosterior
@@ -142,17 +142,18 @@ def publish(
     if ledger is not None and dataset is not None:
         receipt = ledger.charge(dataset, guarantee, mechanism=mechanism.name).to_dict()
     with silent():
-        values, evidence = mechanism.compute(records, rng)
-    if evidence.level != mechanism.evidence_level:
+        found = mechanism.compute(records, rng)
+    if found.evidence.level != mechanism.evidence_level:
         raise AssertionError(f"{mechanism.name} planned {mechanism.evidence_level} evidence")
     return Release(
         model=plan.model,
-        draws=tuple(tuple(row) for row in mechanism.grid.round(values).tolist()),
-        grid=mechanism.grid,
-        mechanism=mechanism.description,
+        draws=found.draws,
+        grid=found.grid,
+        mechanism=mechanism.made,
         guarantee=guarantee,
         assumptions=plan.assumptions,
-        evidence=evidence,
+        evidence=found.evidence,
+        statistics=found.statistics,
         seeded=seeded,
         num_records=plan.num_records,
         receipt=receipt,

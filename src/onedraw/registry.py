@@ -41,6 +41,7 @@ from onedraw.mechanisms import (
 )
 from onedraw.mechanisms.base import build
 from onedraw.privacy.request import Request
+from onedraw.release import Made
 
 MECHANISMS: Mapping[str, type[Mechanism]] = {
     kind.name: kind
@@ -87,10 +88,10 @@ def automatic(request: Request, shape: Shape) -> tuple[Mechanism, str]:
     return OnePosterior(), ""
 
 
-def read_mechanism(description: Mapping[str, Any]) -> Mechanism:
+def read_mechanism(made: Made) -> Mechanism:
     """The mechanism that a release describes, uncalibrated; options that no file can hold have defaults."""
-    kind = MECHANISMS[one_of(MECHANISMS, mechanism=description["name"])]
-    options = {n: tuple(v) if isinstance(v, list) else v for n, v in description["options"].items()}
+    kind = MECHANISMS[one_of(MECHANISMS, mechanism=made.name)]
+    options = {n: tuple(v) if isinstance(v, list) else v for n, v in made.options.items()}
     return build(kind, options)
 
 

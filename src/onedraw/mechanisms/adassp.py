@@ -36,7 +36,7 @@ Edge cases:
 >>> mechanism = AdaSSP(feature_norm=1.0, response_bound=1.0)
 >>> mechanism = mechanism.calibrate(Request(epsilon=5.0, delta=1e-6), shape)
 >>> [round(sd, 2) for sd in mechanism.noise_scales()]
-[1.68, 2.37, 3.36]
+[1.7, 2.4, 3.39]
 """
 
 from __future__ import annotations

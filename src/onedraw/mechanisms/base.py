@@ -34,7 +34,8 @@ from onedraw.model import PublicModel
 from onedraw.private import Private, opened
 from onedraw.privacy.guarantee import NEIGHBOURS, Guarantee
 from onedraw.privacy.request import Request
-from onedraw.release import Grid
+from onedraw.release import Grid, Made, Statistic
+from onedraw.release.made import is_plain
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array, Neighbours
 
@@ -98,6 +99,24 @@ class Shape:
     model: Any
     """A ``PublicModel``."""
     num_records: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computed:
+    """What a computation on private records may hand over: numbers on public grids, and the evidence."""
+
+    draws: tuple[tuple[float, ...], ...]
+    grid: Grid
+    evidence: Evidence
+    statistics: Mapping[str, Statistic] = field(default_factory=dict)
+
+    @classmethod
+    def rounded(
+        cls, values: Array, grid: Grid, evidence: Evidence, statistics: Mapping[str, Statistic] | None = None
+    ) -> Computed:
+        """From values (k, p) that are not on the grid yet."""
+        draws = tuple(tuple(row) for row in grid.round(values).tolist())
+        return cls(draws=draws, grid=grid, evidence=evidence, statistics=statistics or {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,10 +214,10 @@ class Mechanism(ABC):
         return self.shape.model
 
     @property
-    def description(self) -> dict[str, Any]:
-        """Name, options and solved numbers as plain values, for the release."""
+    def made(self) -> Made:
+        """Name, options and solved numbers, for the release; options that no file can hold are left out."""
         plain = {name: value for name, value in self.options.items() if is_plain(value)}
-        return {"name": self.name, "options": plain, "numbers": dict(self._numbers())}
+        return Made(name=self.name, options=plain, numbers=dict(self._numbers()))
 
     def check_records(self, records: Any) -> None:
         """Refuse records that are not of the model, before any budget is spent; quotes none of them."""
@@ -209,9 +228,14 @@ class Mechanism(ABC):
             )
         self.model.family.check_response(records.response)
 
-    def compute(self, records: Private[Any], rng: np.random.Generator) -> tuple[Array, Evidence]:
-        """What ``_values`` finds for the records in the box; private until it is rounded to the grid."""
-        return self._values(opened(records), rng)
+    def compute(self, records: Private[Any], rng: np.random.Generator) -> Computed:
+        """What the mechanism finds for the records in the box."""
+        return self._computed(opened(records), rng)
+
+    def _computed(self, records: Any, rng: np.random.Generator) -> Computed:
+        """The values of ``_values``, rounded; mechanisms that release more than draws say so here."""
+        values, evidence = self._values(records, rng)
+        return Computed.rounded(values, self.grid, evidence)
 
     # -- checks
 
@@ -261,13 +285,6 @@ class Mechanism(ABC):
         if value is None:
             raise InvalidInput(f"{type(self).__name__} needs {name}=...: {why} {DEFAULT_NEEDS_NONE}")
         return positive(**{name: value}, remedy=why)
-
-
-def is_plain(value: Any) -> bool:
-    """Whether a value can be written to a release file."""
-    if isinstance(value, tuple):
-        return all(is_plain(part) for part in value)
-    return value is None or isinstance(value, str | bool | int | float)
 
 
 def uncalibrated() -> CalibrationError:

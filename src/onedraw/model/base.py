@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from onedraw.errors import InvalidInput
+from onedraw.families import Family
 from onedraw.types import Array
 
 Bounds = tuple[float, float]
@@ -114,6 +115,15 @@ def check_labels(labels: tuple[Any, ...]) -> None:
                 f"Expected class labels to be text, booleans or finite numbers, got one of type "
                 f"{type(label).__name__}. Recode the labels, for example as text."
             )
+
+
+def check_count(family: Family, classes: tuple[Any, ...]) -> None:
+    """As many labels as the family has classes."""
+    if family.has_scale or len(classes) != family.num_predictors + 1:
+        raise InvalidInput(
+            f"Expected the labels of {family.num_predictors + 1} classes for the {family.name} family, got "
+            f"{len(classes)}."
+        )
 
 
 class RecordFacts(Protocol):

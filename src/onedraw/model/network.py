@@ -33,6 +33,7 @@ from onedraw.families import Family, read_family
 from onedraw.model.base import (
     Bounds,
     check_feature_bounds,
+    check_count,
     check_labels,
     facts_from_json,
     facts_to_json,
@@ -125,6 +126,7 @@ class NetworkModel:
             )
         if self.classes is not None:
             check_labels(self.classes)
+            check_count(self.family, self.classes)
         if len(set(self.features)) < len(self.features):
             raise InvalidInput("Expected every feature to have a name of its own. Rename the features.")
         check_feature_bounds(self.feature_bounds, self.features)

@@ -5,9 +5,9 @@ A few bytes can describe a model that no memory holds: a site of shape [10**9, 1
 each of 6,000 classes. Whoever reads a description from a file compares its size with the numbers and names
 that the file really has, and only then builds the model.
 
->>> least_size({"kind": "multinomial", "features": ["age"] * 6000, "classes": list(range(6000))}).parameters
+>>> least_size({"form": "regression", "features": ["age"] * 6000, "classes": list(range(6000))}).parameters
 35994000
->>> least_size({"kind": "sites", "sites": [["slope", [2, 3]], ["sigma", []]]})
+>>> least_size({"form": "sites", "sites": [["slope", [2, 3]], ["sigma", []]]})
 Size(parameters=7, names=7, characters=35)
 """
 

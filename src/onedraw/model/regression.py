@@ -27,6 +27,7 @@ from onedraw.families import Family, read_family
 from onedraw.model.base import (
     Bounds,
     check_feature_bounds,
+    check_count,
     check_labels,
     facts_from_json,
     facts_to_json,
@@ -72,8 +73,11 @@ class RegressionModel:
     def __post_init__(self) -> None:
         if self.has_scale and not self.family.has_scale:
             raise InvalidInput(f"The {self.family.name} family has no scale, got has_scale=True.")
+        if self.classes is None and self.family.num_predictors > 1:
+            raise InvalidInput(f"A {self.kind} model needs the labels of its classes: classes=(...).")
         if self.classes is not None:
             check_labels(self.classes)
+            check_count(self.family, self.classes)
         names = self.parameter_names()
         if len(set(names)) < len(names):
             repeated = Counter(names).most_common(1)[0][0]

@@ -41,6 +41,7 @@ from onedraw.model import read_model
 from onedraw.model.outline import least_size
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.release.grid import Grid
+from onedraw.release.made import Made, Statistic
 from onedraw.release.text import shortened
 from onedraw.samplers.base import Evidence
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="Release")
 
-SCHEMA = "onedraw.release/1"
+SCHEMA = "onedraw.release/2"
 LARGEST = 2**28
 """Bytes of a file that is read without asking: 256 MiB, a network of millions of weights."""
 MOST_DIGITS = 40
@@ -71,7 +72,7 @@ def to_dict(release: Release) -> dict[str, Any]:
         "parameters": release.named_parameters(),
         "draws": [list(draw) for draw in release.draws],
         "grid": {"coefficient": release.grid.coefficient, "scale": release.grid.scale},
-        "mechanism": dict(release.mechanism),
+        "mechanism": release.mechanism.to_dict(),
         "guarantee": release.guarantee.to_dict(),
         "statement": str(release.guarantee),
         "assumptions": list(release.assumptions),
@@ -79,6 +80,10 @@ def to_dict(release: Release) -> dict[str, Any]:
         "seeded": release.seeded,
         "num_records": release.num_records,
         "receipt": None if release.receipt is None else dict(release.receipt),
+        "statistics": {
+            name: {"step": found.step, "values": list(found.values)}
+            for name, found in release.statistics.items()
+        },
     }
     content["digest"] = digest(content)
     return content
@@ -204,20 +209,21 @@ def _from_body(cls: type[R], body: dict[str, Any]) -> R:
     guarantee = Guarantee(**body["guarantee"])
     if guarantee.bounded_range is not None:
         positive(bounded_range=guarantee.bounded_range)
-    mechanism = dict(body["mechanism"])
-    if not all(value is None or isinstance(value, str | int | float) for value in mechanism.values()):
-        raise ReleaseFormatError("expected a mechanism of texts and numbers")
     return cls(
         model=read_model(body["model"]),
         draws=tuple(tuple(float(value) for value in draw) for draw in body["draws"]),
         grid=Grid(**body["grid"]),
-        mechanism=mechanism,
+        mechanism=Made.from_dict(body["mechanism"]),
         guarantee=guarantee,
         assumptions=tuple(str(line) for line in body["assumptions"]),
         evidence=Evidence(**{key: str(value) for key, value in body["evidence"].items()}),
         seeded=bool(body["seeded"]),
         num_records=None if body["num_records"] is None else int(body["num_records"]),
         receipt=None if body["receipt"] is None else {str(k): str(v) for k, v in body["receipt"].items()},
+        statistics={
+            str(name): Statistic(values=tuple(float(v) for v in found["values"]), step=found["step"])
+            for name, found in body["statistics"].items()
+        },
         version=str(body["version"]),
     )
 

@@ -2,10 +2,10 @@
 """What may leave: one value that holds a private draw and everything a reader needs to trust it.
 
 Guarantee:
-    A ``Release`` contains nothing that depends on the data other than its draws: no acceptance rate, no
+    A ``Release`` contains nothing that depends on the data other than its draws and statistics: no acceptance rate, no
     diagnostics, no fitted values, and the number of records only where neighbouring data sets share it
-    (``replace_one``). Its draws lie on the public grid: a release with a number off the grid cannot be made,
-    so no bit that betrays how a number was computed gets out by way of a forgotten rounding.
+    (``replace_one``). They lie on public grids: a release with a number off its grid cannot be made, so no
+    bit that betrays how a number was computed gets out by way of a forgotten rounding.
 
 Edge cases:
     Draws that are more or fewer than the guarantee says, of another length than the model has parameters, or
@@ -13,7 +13,7 @@ Edge cases:
     private.
 
 >>> from onedraw.model import SitesModel
->>> options = dict(model=SitesModel(sites=(("rate", ()),)), grid=Grid(coefficient=0.25), mechanism={},
+>>> options = dict(model=SitesModel(sites=(("rate", ()),)), grid=Grid(coefficient=0.25), mechanism=Made(name=""),
 ...                guarantee=Guarantee(epsilon=1.0), assumptions=(), seeded=True,
 ...                evidence=Evidence(level="proved", statement="By hand."))
 >>> Release(draws=((0.5,),), **options).named_parameters()
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from onedraw.errors import InvalidInput
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.release import file
 from onedraw.release.grid import Grid
+from onedraw.release.made import Made, Statistic
 from onedraw.release.text import visible
 from onedraw.samplers.base import Evidence
 
@@ -51,20 +52,21 @@ class Release:
     ``model`` is the public description of its kind (an ``onedraw.model.PublicModel``). ``draws`` are in
     working units, on ``grid``; ``parameters`` are in original units, as the type that the model makes.
     ``seeded`` is true if the user fixed the random seed, which voids the guarantee against anyone who knows
-    it. ``mechanism`` names the posterior that was drawn from (loss, beta, weight, prior). ``num_records`` is
-    None where it is private.
+    it. ``mechanism`` says how it was made. ``num_records`` is None where it is private. ``statistics`` are
+    further numbers that were released with the draws, by name.
     """
 
     model: Any
     draws: tuple[tuple[float, ...], ...]
     grid: Grid
-    mechanism: Mapping[str, str | float | None]
+    mechanism: Made
     guarantee: Guarantee
     assumptions: tuple[str, ...]
     evidence: Evidence
     seeded: bool
     num_records: int | None = None
     receipt: Mapping[str, str] | None = None
+    statistics: Mapping[str, Statistic] = field(default_factory=dict)
     version: str = __version__
 
     def __post_init__(self) -> None:

@@ -135,13 +135,13 @@ class _Facts:
 
     @classmethod
     def of(cls, release: Release, scale: float | None) -> _Facts:
-        if release.mechanism["name"] != "one_posterior":
+        if release.mechanism.name != "one_posterior":
             raise InvalidInput(
                 "Intervals are known for draws of a beta-divergence posterior only, got a release of "
-                f"{release.mechanism['name']!r}."
+                f"{release.mechanism.name!r}."
             )
-        numbers = {name: float(release.mechanism["numbers"][name]) for name in ("beta", "weight")}
-        numbers["prior_scale"] = float(release.mechanism["options"]["prior_scale"])
+        numbers = {name: float(release.mechanism.numbers[name]) for name in ("beta", "weight")}
+        numbers["prior_scale"] = float(release.mechanism.options["prior_scale"])
         family = release.model.family
         return cls(
             family=family,

@@ -19,7 +19,7 @@ METHODS: Mapping[str, Callable[[Release, float], Intervals]] = {
 
 def summarise(release: Release, level: float = 0.95) -> Intervals:
     """Estimates, standard errors and intervals from a release alone, or why there are none."""
-    made = release.mechanism["name"]
+    made = release.mechanism.name
     if made not in METHODS:
         raise InvalidInput(
             f"A release of {made!r} has no intervals: it does not show how much of its spread is noise. "
