@@ -24,6 +24,7 @@ LAYERS = [
     ["release"],
     ["uncertainty"],
     ["ledger"],
+    ["tilted"],
     ["mechanisms"],
     ["estimators"],
     ["unsafe"],
