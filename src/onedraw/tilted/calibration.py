@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The law of the tilt and the ridge R that make the tilted fit epsilon-DP (or (epsilon, delta)-DP).
 
-    J(theta) = sum_i omega_i f(y_i, z_i.theta) + (R/2) |theta|^2 + b.theta,     released: argmin J (+ a trace).
+    J(theta) = sum_i omega_i f(y_i, z_i.theta) + (R/2) |theta|^2 + b.theta;   released: argmin J (+ a trace).
 
 Guarantee:
     Pure epsilon-DP under ``neighbours``, for a person with at most ``rows_per_person`` rows, whatever the
     records, for rows as in ``weights``. The number of records is never used.
 
 *Proof.* b(theta) = -(sum of gradients) - R theta is one to one and onto (strongly monotone) and bi-Lipschitz
-(f' is Lipschitz), so theta has density nu(b(theta)) det(sum of Hessians + R I) [area formula]. Take one theta.
-(1) A record's gradient has norm at most a B in the norm of nu, a = its relative score: so for one row replaced,
-log nu changes by at most (a + a') u, u = B/scale; for a row added or removed, by a u.
+(f' is Lipschitz), so theta has density nu(b(theta)) det(sum of Hessians + R I) [area formula]. Fix theta.
+(1) A record's gradient has norm at most a B in the norm of nu, a = its relative score. So for one row
+replaced, log nu changes by at most (a + a') u, u = B/scale; for a row added or removed, by a u.
 (2) Let A >= R I be R I and the Hessians of the common records, E >= 0 that of the row only in the first data
 set, E' of the row only in the second. det(A + E)/det(A + E') <= det(A + E)/det A <= det(I + k f''), where
 k = c0/R, c0 = sup omega |z|_2^2 = p. Only the *first* row's curvature counts: the other one's helps.
@@ -23,9 +23,10 @@ one. Given the exact minimiser (and independent randomness of the solver) the ga
 norm at most t/R; two gaps differ by 2 t/R. Spherical noise of scale 2 t/(R share epsilon) releases it at the
 price of ``SOLVER_SHARE`` epsilon, and the sum of both is what is published. []
 
-u and k are the largest with (3) <= (1 - SOLVER_SHARE) epsilon/m: u = epsilon/2 (replace-one), or epsilon, less
-the price of the loss where its curvature is not free. Larger noise and ridge are always allowed, so every
-number is rounded up by ``MARGIN``.
+u and k are the largest with (3) <= (1 - SOLVER_SHARE) epsilon/m: u = epsilon/2 (replace-one), or epsilon,
+less the price of the loss where its curvature is not free. Larger noise and ridge are always allowed, so every
+number is rounded up by ``MARGIN``. With delta > 0 the Gaussian tilt (``gaussian_tilt``) is taken where its
+coordinates have the smaller variance.
 
 >>> from onedraw.tilted.losses import Logistic
 >>> fit = calibrate(Logistic(), epsilon=1.0, dim=6, geometry="cube", solver_share=0.0)
@@ -39,6 +40,7 @@ import math
 from dataclasses import dataclass
 
 from onedraw._validate import one_of, positive, probability, whole
+from onedraw.tilted.gaussian_tilt import gaussian_ratios
 from onedraw.tilted.laws import BallLaw, ClassCubeLaw, CubeLaw, GaussianLaw
 from onedraw.tilted.losses import Loss
 from onedraw.tilted.weights import Geometry
@@ -47,7 +49,7 @@ from onedraw.types import Neighbours
 MARGIN = 1.0 + 1e-9
 SOLVER_SHARE = 0.005
 RESIDUAL = 1e-6
-"""The solver's gradient, relative to the largest score: its noise has length of about RESIDUAL/SOLVER_SHARE."""
+"""The solver's gradient relative to the largest score; its noise is about RESIDUAL/SOLVER_SHARE long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +79,7 @@ def calibrate(
     solver_share: float = SOLVER_SHARE,
     residual: float = RESIDUAL,
 ) -> Calibration:
-    """The calibration for rows of ``dim`` entries (the intercept's 1 included), ``dim`` for each predictor."""
+    """The calibration for rows of ``dim`` entries, the intercept's 1 included."""
     positive(epsilon=epsilon)
     probability(delta=delta)
     probability(solver_share=solver_share)
@@ -85,7 +87,14 @@ def calibrate(
     rows, p = whole(rows_per_person=rows_per_person), whole(dim=dim)
     spent = (1.0 - solver_share) * epsilon
     u, k = pure_ratios(loss, epsilon=spent / rows, neighbours=neighbours)
-    law = _norm_law(loss, geometry, p, MARGIN / u)
+    law: CubeLaw | BallLaw | ClassCubeLaw | GaussianLaw = _norm_law(loss, geometry, p, MARGIN / u)
+    if delta > 0.0:
+        mu, gaussian_k = gaussian_ratios(
+            loss, epsilon=spent, delta=delta, neighbours=neighbours, rows_per_person=rows
+        )
+        gaussian = GaussianLaw(dim=law.dim, scale=MARGIN * loss.score_bound * math.sqrt(p) / mu)
+        if gaussian.variance < law.variance:
+            law, k = gaussian, gaussian_k
     ridge = MARGIN * p / k
     return finished(law, ridge, loss, epsilon=epsilon, solver_share=solver_share, residual=residual)
 

@@ -2,8 +2,8 @@
 """One tilted fit: draw the tilt, minimise, add the trace of noise that pays for the solver.
 
 Guarantee:
-    The point returned is as private as ``calibration`` says, for rows as in ``weights`` and a response that is
-    any function of its own record (and of public numbers).
+    The point returned is as private as ``calibration`` says, for rows as in ``weights`` and a response that
+    is any function of its own record (and of public numbers).
 
 >>> import numpy as np
 >>> from onedraw.tilted.calibration import calibrate
@@ -14,7 +14,7 @@ Guarantee:
 >>> y = (rng.random(20_000) < 1.0 / (1.0 + np.exp(-2.0 * x[:, 0]))).astype(float)
 >>> rows = cube_rows(x, bounds=np.array([[-1.0, 1.0]]))
 >>> tilted_fit(Logistic(), rows, y, calibrate(Logistic(), epsilon=1.0, dim=2, geometry="cube"), rng).round(1)
-array([[ 2., -0.]])
+array([[2., 0.]])
 """
 
 from __future__ import annotations

@@ -63,8 +63,22 @@ class Loss(Protocol):
         """A bound on the rounding error of ``slope``, relative to ``score_bound``, at a given eta."""
         ...
 
+    @property
+    def corners(self) -> int:
+        """The number of extreme scores of a record besides 0, given its response and row."""
+        ...
+
+    @property
+    def escape_ratio(self) -> float | None:
+        """The multiple of k that a row of score 0 loses under a Gaussian tilt; None if nothing is known."""
+        ...
+
     def joint_loss(self, u: float, k: float) -> float:
         """An upper bound of sup a u + log det(I + k f'')."""
+        ...
+
+    def determinant_bound(self, k: float) -> float:
+        """An upper bound of log det(I + k f'')."""
         ...
 
     def slope(self, y: Array, eta: Array) -> Array:
@@ -85,6 +99,11 @@ class Logistic:
     curvature_bound: ClassVar[float] = 0.25
     price: ClassVar[float] = 0.0
     accuracy: ClassVar[float] = 1e-15
+    corners: ClassVar[int] = 1
+    escape_ratio: ClassVar[float | None] = 1.0
+
+    def determinant_bound(self, k: float) -> float:
+        return math.log1p(0.25 * k)
 
     def joint_loss(self, u: float, k: float) -> float:
         if k <= u:
@@ -117,6 +136,8 @@ class LogCosh:
     curvature_bound: ClassVar[float] = 1.0
     price: ClassVar[float] = 0.0
     accuracy: ClassVar[float] = 1e-15
+    corners: ClassVar[int] = 2
+    escape_ratio: ClassVar[float | None] = 2.0
 
     def __post_init__(self) -> None:
         positive(cut=self.cut)
@@ -124,6 +145,9 @@ class LogCosh:
     @property
     def score_bound(self) -> float:
         return self.cut
+
+    def determinant_bound(self, k: float) -> float:
+        return math.log1p(k)
 
     def joint_loss(self, u: float, k: float) -> float:
         if 2.0 * k <= u:

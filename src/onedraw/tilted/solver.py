@@ -14,8 +14,8 @@ g(theta + t d) = (1 - t) g + o(t), so the damping that asks |g| to fall finds a 
 least the ridge, so |g| falls to zero, at the end quadratically. No value of the objective is needed.
 
 *It is cheap.* Newton steps on random subsamples give a point that is wrong by the sampling error only. One
-full curvature is taken there; further steps correct it from the gradients (BFGS), one pass each. A step that
-does not bring |g| down makes the solver take a new curvature, and then halve.
+full curvature is taken there, in half precision; further steps correct it from the gradients (BFGS), one pass
+each. A step that does not bring |g| down makes the solver take a new curvature in full precision, and halve.
 
 >>> import numpy as np
 >>> from onedraw.tilted.losses import Logistic
@@ -27,6 +27,8 @@ True
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -47,9 +49,8 @@ def minimise(sums: Sums, *, ridge: float, tilt: Array, residual: float, rng: np.
     """theta (q, p) with a gradient certified to be at most ``residual``."""
     theta = np.zeros(sums.shape)
     for sample in _ladder(sums, rng):
-        # To a tenth of the sampling error of the subsample, which is all that it can say.
-        theta = _descend(sample, theta, ridge, tilt, residual, loose=True)
-    return _descend(sums, theta, ridge, tilt, residual, loose=False)
+        theta = _descend(_Objective(sums=sample, ridge=ridge, tilt=tilt), theta, residual, loose=True)
+    return _descend(_Objective(sums=sums, ridge=ridge, tilt=tilt), theta, residual, loose=False)
 
 
 def _ladder(sums: Sums, rng: np.random.Generator) -> list[Sums]:
@@ -62,75 +63,80 @@ def _ladder(sums: Sums, rng: np.random.Generator) -> list[Sums]:
     return samples[::-1]
 
 
-def _descend(sums: Sums, theta: Array, ridge: float, tilt: Array, residual: float, *, loose: bool) -> Array:
-    """Damped quasi-Newton steps until |g| <= residual, or for subsamples until it is small beside noise."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Objective:
+    """The gradient and curvature of J."""
 
-    def rest(theta: Array) -> Array:
-        return ridge * theta + tilt
+    sums: Sums
+    ridge: float
+    tilt: Array
 
-    slope, hessian = _with_ridge(sums, theta, ridge, tilt)
-    exact = True  # whether the curvature was taken at theta itself
+    def slope(self, theta: Array) -> Array:
+        return self.sums.gradient(theta) + (self.ridge * theta + self.tilt)
+
+    def slope_and_hessian(self, theta: Array, *, quick: bool) -> tuple[Array, Array]:
+        slope, hessian = self.sums.gradient_and_curvature(theta, quick=quick)
+        hessian[np.diag_indices(len(hessian))] += self.ridge
+        return slope + (self.ridge * theta + self.tilt), hessian
+
+    def slack(self, theta: Array, size: float) -> float:
+        """A bound on the rounding error of a gradient of norm ``size`` at theta."""
+        length = float(np.linalg.norm(theta))
+        own = self.ridge * length + float(np.linalg.norm(self.tilt)) + size
+        return self.sums.rounding(length) + 8.0 * UNIT * own
+
+
+def _descend(objective: _Objective, theta: Array, residual: float, *, loose: bool) -> Array:
+    """Damped quasi-Newton steps until |g| is certified; for subsamples until a step is small beside noise."""
+    slope, hessian = objective.slope_and_hessian(theta, quick=True)
+    exact = False  # whether the curvature was taken at theta itself, in full precision
     for _ in range(MAX_STEPS):
         size = float(np.linalg.norm(slope))
-        if _small_enough(sums, theta, size, ridge, residual, slope, hessian, loose):
+        if size + objective.slack(theta, size) <= residual:
             return theta
         step = _newton_step(hessian, slope)
-        tried = theta + step
-        new_slope = sums.gradient(tried) + rest(tried)
-        new_size = float(np.linalg.norm(new_slope))
-        if exact:
-            length = 1.0
-            while not new_size <= (1.0 - 0.1 * length) * size:
-                length *= 0.5
-                if length < 1e-12:
-                    raise _not_found()
-                tried = theta + length * step
-                new_slope = sums.gradient(tried) + rest(tried)
-                new_size = float(np.linalg.norm(new_slope))
-        elif not new_size <= GOOD_FALL * size:
-            if new_size < size:
-                theta = tried
-            slope, hessian = _with_ridge(sums, theta, ridge, tilt)
-            exact = True
+        if step is None:
+            if exact:
+                raise _not_found()
+            (slope, hessian), exact = objective.slope_and_hessian(theta, quick=False), True
             continue
-        hessian = _bfgs(hessian, (tried - theta).ravel(), (new_slope - slope).ravel())
-        if new_size > GOOD_FALL * size:
-            slope, hessian = _with_ridge(sums, tried, ridge, tilt)
-            theta, exact = tried, True
-        else:
+        # -g.step is |step|^2 in units of the curvature, the sampling error about factor times g.size.
+        if loose and -float(slope.ravel() @ step.ravel()) <= 0.01 * slope.size * objective.sums.factor:
+            return theta + step
+        tried, new_slope, fall = _damped(objective, theta, step, size, damp=exact)
+        if fall <= GOOD_FALL:
+            hessian = _bfgs(hessian, (tried - theta).ravel(), (new_slope - slope).ravel())
             theta, slope, exact = tried, new_slope, False
+        else:
+            if fall < 1.0:
+                theta = tried
+            slope, hessian = objective.slope_and_hessian(theta, quick=False)
+            exact = True
     raise _not_found()
 
 
-def _small_enough(
-    sums: Sums, theta: Array, size: float, ridge: float, residual: float, slope: Array, hessian: Array, loose: bool
-) -> bool:
-    length = float(np.linalg.norm(theta))
-    slack = sums.rounding(length) + 8.0 * UNIT * (ridge * length + size)
-    if size + slack <= residual:
-        return True
-    if not loose:
-        return False
-    # g' H^-1 g against its mean under sampling of n records, p: a tenth in standard deviations.
-    decrement = float(slope.ravel() @ -_newton_step(hessian, slope).ravel())
-    return decrement <= 0.01 * slope.size * _overcount(sums)
+def _damped(
+    objective: _Objective, theta: Array, step: Array, size: float, *, damp: bool
+) -> tuple[Array, Array, float]:
+    """The point after the step, its gradient, and by what factor the gradient fell; halved if ``damp``."""
+    length = 1.0
+    while True:
+        tried = theta + length * step
+        slope = objective.slope(tried)
+        fall = float(np.linalg.norm(slope)) / size
+        if not damp or fall <= 1.0 - 0.1 * length:
+            return tried, slope, fall
+        length *= 0.5
+        if length < 1e-12:
+            raise _not_found()
 
 
-def _overcount(sums: Sums) -> float:
-    return float(getattr(sums, "factor", 1.0))
-
-
-def _with_ridge(sums: Sums, theta: Array, ridge: float, tilt: Array) -> tuple[Array, Array]:
-    slope, hessian = sums.gradient_and_curvature(theta)
-    hessian[np.diag_indices(len(hessian))] += ridge
-    return slope + ridge * theta + tilt, hessian
-
-
-def _newton_step(hessian: Array, slope: Array) -> Array:
+def _newton_step(hessian: Array, slope: Array) -> Array | None:
+    """-H^-1 g (q, p); None where rounding has made H indefinite."""
     try:
         factor = linalg.cho_factor(hessian, check_finite=False)
     except linalg.LinAlgError:
-        raise _not_found() from None
+        return None
     return np.asarray(linalg.cho_solve(factor, -slope.ravel(), check_finite=False)).reshape(slope.shape)
 
 

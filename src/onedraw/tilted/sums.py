@@ -13,7 +13,7 @@ Guarantee:
 slope by c1 times as much; the slope itself carries ``accuracy`` B; products and sums over ``CHUNK`` rows in
 any order carry (CHUNK + 2) v relative to the sum of absolute terms, and chunks are added exactly
 (``math.fsum``). A row contributes omega |z|_2 <= sqrt(p) and omega |z|_2^2 <= p. So per record:
-B sqrt(p) (accuracy + (CHUNK + 4) v) + c1 p (p + 4) v |theta|; a first-order bound, taken twice.
+B sqrt(p) (accuracy + (CHUNK + 4) v) + c1 p (p + q + 6) v |theta|; a first-order bound, taken twice.
 
 >>> import numpy as np
 >>> from onedraw.tilted.losses import Logistic
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -50,12 +50,17 @@ class Sums(Protocol):
         """(q, p)."""
         ...
 
+    @property
+    def factor(self) -> float:
+        """How many times each record is counted: 1, or more in a subsample."""
+        ...
+
     def gradient(self, theta: Array) -> Array:
         """The gradient (q, p), within ``rounding`` of exact."""
         ...
 
-    def gradient_and_curvature(self, theta: Array) -> tuple[Array, Array]:
-        """The gradient and the curvature (qp, qp), the latter to a few digits."""
+    def gradient_and_curvature(self, theta: Array, *, quick: bool) -> tuple[Array, Array]:
+        """The gradient and the curvature (qp, qp); the latter may be of half precision if ``quick``."""
         ...
 
     def rounding(self, length: float) -> float:
@@ -69,7 +74,7 @@ class Sums(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ArraySums:
-    """Sums over rows (n, p) of an array; ``weight`` (n,) or None for ones; ``factor`` multiplies every sum."""
+    """Sums over rows (n, p) of an array; ``weight`` (n,) or None for ones; ``factor`` times."""
 
     loss: Loss
     design: Array
@@ -93,14 +98,14 @@ class ArraySums:
             chunks.append(self._chunk_sums(z, self._times_weight(slope, rows)))
         return self.factor * _exact_sum(chunks, self.shape)
 
-    def gradient_and_curvature(self, theta: Array) -> tuple[Array, Array]:
+    def gradient_and_curvature(self, theta: Array, *, quick: bool = False) -> tuple[Array, Array]:
         q, p = self.shape
         chunks, total = [], np.zeros((q, q, p, p))
         for rows in self._blocks():
             z = self.design[rows]
             slope, curvature = self.loss.slope_and_curvature(self.response[rows], self._predictor(z, theta))
             chunks.append(self._chunk_sums(z, self._times_weight(slope, rows)))
-            _add_curvature(total, z, self._times_weight(curvature, rows))
+            _add_curvature(total, z, self._times_weight(curvature, rows), np.float32 if quick else np.float64)
         for j in range(q):
             for i in range(j):
                 total[j, i] = total[i, j]
@@ -108,9 +113,9 @@ class ArraySums:
         return self.factor * _exact_sum(chunks, self.shape), curvature
 
     def rounding(self, length: float) -> float:
-        (_, p), loss = self.shape, self.loss
+        (q, p), loss = self.shape, self.loss
         score = loss.score_bound * math.sqrt(p) * (loss.accuracy + (CHUNK + 4) * UNIT)
-        predictor = loss.curvature_bound * p * (p + 4) * UNIT * length
+        predictor = loss.curvature_bound * p * (p + q + 6) * UNIT * length
         return 2.0 * self.factor * self.num_records * (score + predictor)
 
     def subsample(self, size: int, rng: np.random.Generator) -> ArraySums:
@@ -156,12 +161,12 @@ def _exact_sum(chunks: list[Array], shape: tuple[int, int]) -> Array:
     return np.array([math.fsum(column) for column in columns]).reshape(shape)
 
 
-def _add_curvature(total: Array, z: Array, curvature: Array) -> None:
+def _add_curvature(total: Array, z: Array, curvature: Array, precision: type[np.floating[Any]]) -> None:
     """Add sum_i f''_i (x) z_i z_i' to ``total`` (q, q, p, p), its upper blocks only."""
+    z, curvature = z.astype(precision, copy=False), curvature.astype(precision, copy=False)
     if curvature.ndim == 1:
-        np.sqrt(curvature, out=curvature)
-        root = z * curvature[:, None]
-        total[0, 0] += root.T @ root
+        root = z * np.sqrt(curvature)[:, None]
+        total[0, 0] += root.T @ root  # a product of a matrix with itself costs half of another one
         return
     for i in range(len(total)):
         for j in range(i, len(total)):

@@ -7,8 +7,8 @@ Guarantee:
     * ``cube_rows``: |omega z|_inf <= 1 and omega |z|_2^2 <= p;
     * ``ball_rows``: |omega z|_2 <= sqrt(p) and omega |z|_2^2 <= p.
 
-*Proof.* Cube: omega = min(1, 1/m^2) with m = |z|_inf. If m <= 1, omega = 1 and |z|_2^2 <= p m^2 <= p. If m > 1,
-|omega z|_inf = 1/m < 1 and omega |z|_2^2 <= p m^2/m^2 = p. Ball: omega = min(1, p/|z|_2^2), so
+*Proof.* Cube: omega = min(1, 1/m^2) with m = |z|_inf. If m <= 1, omega = 1 and |z|_2^2 <= p m^2 <= p. If
+m > 1, |omega z|_inf = 1/m < 1 and omega |z|_2^2 <= p m^2/m^2 = p. Ball: omega = min(1, p/|z|_2^2), so
 omega |z|_2^2 <= p, and |omega z|_2^2 = omega (omega |z|_2^2) <= p as omega <= 1. Weights below 1 are computed
 1e-12 too small, far more than their rounding. []
 
@@ -43,7 +43,7 @@ from onedraw.types import Array
 Geometry: TypeAlias = Literal["cube", "ball"]
 
 CUT = 1.5
-"""Features without declared bounds are divided by this: N(0, 1) features then lose 1 per cent to the weights."""
+"""Features without declared bounds are divided by this: N(0, 1) features lose about nothing by weights."""
 FAR = 1e6
 SHRINK = 1.0 - 1e-12
 BLOCK_CELLS = 1 << 15
