@@ -26,6 +26,7 @@ LAYERS = [
     ["release"],
     ["uncertainty"],
     ["ledger"],
+    ["tilted"],
     ["mechanisms"],
     ["nn"],
     ["registry"],

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Working rows z and weights omega that bound every record's part in the fit, whatever its features are.
+
+Guarantee:
+    For every finite feature vector, with p the length of z (the intercept's 1 included),
+
+    * ``cube_rows``: |omega z|_inf <= 1 and omega |z|_2^2 <= p;
+    * ``ball_rows``: |omega z|_2 <= sqrt(p) and omega |z|_2^2 <= p.
+
+*Proof.* Cube: omega = min(1, 1/m^2) with m = |z|_inf. If m <= 1, omega = 1 and |z|_2^2 <= p m^2 <= p. If
+m > 1, |omega z|_inf = 1/m < 1 and omega |z|_2^2 <= p m^2/m^2 = p. Ball: omega = min(1, p/|z|_2^2), so
+omega |z|_2^2 <= p, and |omega z|_2^2 = omega (omega |z|_2^2) <= p as omega <= 1. Weights below 1 are computed
+1e-12 too small, far more than their rounding. []
+
+*Why weights and not clipping.* Features beyond their declared bounds are allowed inputs. Clipping them would
+change the model at these rows (a line through a kink), so the fit would not find the true coefficients. A
+weight that depends on the features alone keeps the score's mean at zero at the truth: only rows count for
+less. It must fall as 1/|z|^2: with 1/|z| the curvature omega f'' z z' would not be bounded.
+
+Edge cases:
+    A row more than ``FAR`` times out of its bounds gets weight 0 (its weight would be below 1e-12 p), so that
+    no predictor overflows. Features that are not finite must be refused before.
+
+>>> import numpy as np
+>>> rows = cube_rows(np.array([[5.0], [30.0]]), bounds=np.array([[0.0, 10.0]]))
+>>> rows.design, rows.weight.round(3)
+(array([[0., 1.], [5., 1.]]), array([1.  , 0.04]))
+>>> ball_rows(np.array([[1.5], [6.0]])).weight.round(3)
+array([1.   , 0.118])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from onedraw._validate import positive
+from onedraw.errors import InvalidInput
+from onedraw.types import Array
+
+Geometry: TypeAlias = Literal["cube", "ball"]
+
+CUT = 1.5
+"""Features without declared bounds are divided by this: N(0, 1) features lose about nothing by weights."""
+FAR = 1e6
+SHRINK = 1.0 - 1e-12
+BLOCK_CELLS = 1 << 15
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """Working rows (n, p), the intercept's 1 last, and their weights (n,); None if all are 1. Private."""
+
+    design: Array
+    weight: Array | None
+    geometry: Geometry
+
+    @property
+    def dim(self) -> int:
+        return int(self.design.shape[1])
+
+
+def cube_rows(features: Array, *, bounds: Array, fit_intercept: bool = True) -> Rows:
+    """Rows of features with declared bounds (d, 2), mapped to [-1, 1]; rows beyond count for less."""
+    centre, half = 0.5 * (bounds[:, 0] + bounds[:, 1]), 0.5 * (bounds[:, 1] - bounds[:, 0])
+    if not (half > 0.0).all() or not np.isfinite(half).all():
+        raise InvalidInput("Expected finite feature bounds with lower < upper, got another pair. Widen it.")
+    return _rows(features, centre, half, fit_intercept, "cube")
+
+
+def ball_rows(features: Array, *, cut: float = CUT, fit_intercept: bool = True) -> Rows:
+    """Rows of features without declared bounds, divided by ``cut``; long rows count for less."""
+    size = features.shape[1]
+    return _rows(features, np.zeros(size), np.full(size, positive(cut=cut)), fit_intercept, "ball")
+
+
+def _rows(features: Array, centre: Array, half: Array, fit_intercept: bool, geometry: Geometry) -> Rows:
+    n, d = features.shape
+    p = d + int(fit_intercept)
+    design, size = np.empty((n, p)), np.empty(n)
+    block = max(16, BLOCK_CELLS // max(1, p))
+    factor = 1.0 / half
+    with np.errstate(over="ignore", invalid="ignore"):  # such rows are far out, and get weight 0
+        for first in range(0, n, block):
+            part = design[first : first + block]
+            np.subtract(features[first : first + block], centre, out=part[:, :d])
+            part[:, :d] *= factor
+            part[:, d:] = 1.0
+            size[first : first + block] = _sizes(part, geometry)
+    return _weighted(design, size, geometry)
+
+
+def _sizes(part: Array, geometry: Geometry) -> Array | float:
+    """|z|_inf for the cube, |z|_2^2 for the ball."""
+    if geometry == "ball":
+        return np.asarray(np.einsum("ij,ij->i", part, part))
+    if part.min(initial=0.0) >= -1.0 and part.max(initial=0.0) <= 1.0:
+        return 1.0  # the common case, at the cost of one look: no row of the block is beyond its bounds
+    return np.asarray(np.abs(part).max(axis=1, initial=0.0))
+
+
+def _weighted(design: Array, size: Array, geometry: Geometry) -> Rows:
+    limit = 1.0 if geometry == "cube" else float(design.shape[1])
+    if (size <= (1.0 if geometry == "cube" else limit * SHRINK)).all():
+        return Rows(design=design, weight=None, geometry=geometry)
+    far = ~(size <= (FAR if geometry == "cube" else limit * FAR**2))  # infinite where a square overflowed
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        if geometry == "cube":
+            weight = np.where(size <= 1.0, 1.0, SHRINK / (size * size))
+        else:
+            weight = np.minimum(1.0, limit * SHRINK / size)
+    if far.any():
+        design[far], weight[far] = 0.0, 0.0
+    return Rows(design=design, weight=weight, geometry=geometry)
