@@ -38,6 +38,7 @@ from onedraw.mechanisms import (
     OnePosterior,
     OutputPerturbation,
     Shape,
+    TiltedFit,
 )
 from onedraw.mechanisms.base import build
 from onedraw.privacy.request import Request
@@ -46,6 +47,7 @@ from onedraw.release import Made
 MECHANISMS: Mapping[str, type[Mechanism]] = {
     kind.name: kind
     for kind in (
+        TiltedFit,
         OnePosterior,
         GibbsPosterior,
         LipschitzGibbs,
@@ -108,7 +110,7 @@ COLUMNS = (
     "you may set",
     "prefer it when",
 )
-GUARANTEES = {"unused": "ε", "needed": "(ε, δ)", "composition": "ε; (ε, δ) for several draws"}
+GUARANTEES = {"unused": "ε", "needed": "(ε, δ)", "optional": "ε or (ε, δ)", "composition": "ε; (ε, δ) for several draws"}
 
 
 def requirement_row(kind: type[Mechanism]) -> dict[str, str]:

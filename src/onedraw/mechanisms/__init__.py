@@ -12,6 +12,7 @@ from onedraw.mechanisms.objective_perturbation import ObjectivePerturbation
 from onedraw.mechanisms.one_posterior import OnePosterior
 from onedraw.mechanisms.output_perturbation import OutputPerturbation
 from onedraw.mechanisms.sufficient_statistics import BetaBernoulliSSP, LinearSSP
+from onedraw.mechanisms.tilted_fit import TiltedFit
 
 __all__ = [
     "AdaSSP",
@@ -29,4 +30,5 @@ __all__ = [
     "OutputPerturbation",
     "Requirements",
     "Shape",
+    "TiltedFit",
 ]

@@ -62,8 +62,8 @@ class Requirements:
         forms: the forms of model that it fits: "regression", "network", "sites".
         families: the names of the families that it fits; empty for every family.
         needs: the options that it cannot do without, each with the reason.
-        delta: "unused" (pure privacy only), "needed", or "composition" (pure privacy; a delta > 0 lets
-            several draws have more weight each).
+        delta: "unused" (pure privacy only), "needed", "optional" (pure privacy; a delta > 0 may allow less
+            noise), or "composition" (pure privacy; a delta > 0 lets several draws have more weight each).
         draws: how many draws a request may ask for: "one", "several" (any number), or "auto" (the number may
             also be left to the mechanism).
         count: why it needs the number of records to be public, or "" if it does not.
@@ -75,7 +75,7 @@ class Requirements:
     forms: tuple[str, ...] = ("regression",)
     families: tuple[str, ...] = ()
     needs: Mapping[str, str] = field(default_factory=dict)
-    delta: Literal["unused", "needed", "composition"] = "unused"
+    delta: Literal["unused", "needed", "optional", "composition"] = "unused"
     draws: Literal["one", "several", "auto"] = "one"
     count: str = ""
     exact_draw: bool = False
