@@ -257,7 +257,16 @@ class UniformOrSpike(Family):
     def sample(self, eta: Any, rng: np.random.Generator, scale: Any = None) -> Any:
         raise NotImplementedError
 
-    def check_response(self, y: Any) -> None:
+    def in_support(self, y: Any) -> Any:
+        raise NotImplementedError
+
+    def rough_predictor(self, y: Any) -> Any:
+        raise NotImplementedError
+
+    def mean(self, eta: Any) -> Any:
+        raise NotImplementedError
+
+    def describe(self, classes: Any = None) -> str:
         raise NotImplementedError
 
 

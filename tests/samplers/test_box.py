@@ -16,18 +16,12 @@ import pytest
 from scipy import special, stats
 
 from onedraw.errors import InvalidInput, SamplingError
-from onedraw.families import Bernoulli, Categorical, Family, Gaussian, Laplace, Poisson
+from onedraw.families import Bernoulli, Categorical, Cell, Family, Gaussian, Laplace, Poisson
+from onedraw.families.bernoulli import concavity
 from onedraw.losses import BetaDivergence, Gibbs
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior, ScalePrior
 from onedraw.samplers import BoxSampler, box
-from onedraw.samplers.cell_bounds import (
-    Cell,
-    bernoulli_concavity,
-    is_supported,
-    loss_concavity,
-    loss_minimum,
-)
 
 ALPHA = 1e-4
 DRAWS = 4000
@@ -82,7 +76,7 @@ def _inside(cell: Cell, rng: np.random.Generator) -> tuple[Any, Any]:
 def test_no_loss_inside_a_cell_is_below_its_minimum(family: Family, beta: float) -> None:
     rng = np.random.default_rng(1)
     y, cell, _, _ = _random_cells(family, rng)
-    least = loss_minimum(family, y, cell, beta)
+    least = family.loss_minimum(y, cell, beta)
     gap = np.full(least.shape, np.inf)
     for _ in range(150):
         eta, scale = _inside(cell, rng)
@@ -99,7 +93,7 @@ def test_no_loss_inside_a_cell_is_below_its_minimum(family: Family, beta: float)
 def test_the_second_order_bound_holds_at_every_point(family: Family, beta: float) -> None:
     rng = np.random.default_rng(2)
     y, cell, centre, centre_scale = _random_cells(family, rng)
-    a, c = loss_concavity(family, y, cell, beta)
+    a, c = family.loss_concavity(y, cell, beta)
     at = family.beta_loss_derivatives(y, centre, beta, centre_scale, order=1)
     for _ in range(150):
         eta, scale = _inside(cell, rng)
@@ -119,7 +113,7 @@ def test_curvature_never_exceeds_the_concavity(family: Family, beta: float) -> N
     # The Hessian itself, in (eta, log scale), at points of the cell: more severe than the expansion.
     rng = np.random.default_rng(3)
     y, cell, _, _ = _random_cells(family, rng)
-    a, c = loss_concavity(family, y, cell, beta)
+    a, c = family.loss_concavity(y, cell, beta)
     for _ in range(40):
         eta, scale = _inside(cell, rng)
         d = family.beta_loss_derivatives(y, eta, beta, scale, order=2)
@@ -141,11 +135,11 @@ def test_curvature_never_exceeds_the_concavity(family: Family, beta: float) -> N
     [(1.05, 0.0356), (1.2, 0.0896), (1.33, 0.1140), (1.5, 0.1289), (2.0, 0.1202), (3.0, 0.0601)],
 )
 def test_bernoulli_concavity_is_the_known_constant(beta: float, published: float) -> None:
-    assert bernoulli_concavity(beta) == pytest.approx(published, rel=0.01)
+    assert concavity(beta) == pytest.approx(published, rel=0.01)
     margins = np.linspace(-30.0, 30.0, 20_001)
     second = Bernoulli().beta_loss_derivatives(np.ones(1), margins, beta).d2_eta
     assert second is not None
-    assert -second.min() <= bernoulli_concavity(beta) <= -second.min() * 1.01
+    assert -second.min() <= concavity(beta) <= -second.min() * 1.01
 
 
 @pytest.mark.parametrize("beta", [1.05, 2.0, 6.0])
@@ -160,7 +154,7 @@ def test_the_poisson_power_sum_falls_with_the_mean(beta: float) -> None:
 
 def test_a_count_of_zero_is_most_probable_under_the_smallest_mean() -> None:
     cell = Cell(eta_low=np.array([[-900.0, -3.0]]), eta_high=np.array([[2.0, 2.0]]))
-    least = loss_minimum(Poisson(), np.zeros((1, 1)), cell, 2.0)
+    least = Poisson().loss_minimum(np.zeros((1, 1)), cell, 2.0)
     best = -np.expm1(-np.exp([-900.0, -3.0]))  # (1 - f)/b with b = 1
     integral = Poisson().power_integral(np.array([2.0]), 2.0)
     np.testing.assert_allclose(least[0], best - (1.0 - integral) / 2.0, atol=1e-12)
@@ -320,11 +314,11 @@ def test_what_is_not_proved_is_refused(posterior: Posterior, message: str) -> No
 
 def test_families_without_bounds_have_no_default() -> None:
     cell = Cell(eta_low=np.zeros((1, 1)), eta_high=np.ones((1, 1)))
-    assert not is_supported(Laplace())
+    assert not Laplace().has_cell_bounds
     with pytest.raises(InvalidInput, match="No proved bound is known for the laplace family"):
-        loss_minimum(Laplace(), np.zeros((1, 1)), cell, 2.0)
+        Laplace().loss_minimum(np.zeros((1, 1)), cell, 2.0)
     with pytest.raises(InvalidInput, match="No proved bound is known for the laplace family"):
-        loss_concavity(Laplace(), np.zeros((1, 1)), cell, 2.0)
+        Laplace().loss_concavity(np.zeros((1, 1)), cell, 2.0)
 
 
 def test_a_bound_that_fails_stops_the_release(reference: Any, monkeypatch: pytest.MonkeyPatch) -> None:

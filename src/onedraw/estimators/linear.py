@@ -20,11 +20,11 @@ from onedraw._validate import one_of
 from onedraw.estimators.bounds import check_bounds
 from onedraw.estimators.discreet import numbers
 from onedraw.estimators.regression import Regression
-from onedraw.families import Gaussian, Laplace, StudentT
+from onedraw.families import Gaussian, families_of
 from onedraw.release import Release
 from onedraw.types import AnyArray, Array
 
-ERRORS = {"normal": Gaussian, "student_t": StudentT, "laplace": Laplace}
+ERRORS = {str(family.errors): family for family in families_of(Gaussian.kind)}
 """The families of a continuous response, by the law of its errors."""
 
 

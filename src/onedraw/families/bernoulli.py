@@ -7,6 +7,11 @@ With the margin m = eta for y = 1 and -eta for y = 0, and p = f(y) = 1/(1 + exp(
     d loss / dm   = -(q^2 p^b + p q^(b+1)),
     d2 loss / dm2 = p q [ 2 q p^b - b q^2 p^(b-1) - q^beta + beta p q^b ].
 
+The loss falls with the margin, and the largest value of minus its second derivative over p is a constant of
+beta (``concavity``): both bound it over a cell of parameters.
+
+-log f = log(1 + exp(-m)) with |m| <= B lies in [log(1 + e^-B), log(1 + e^B)], of width exactly B.
+
 At beta = 2 the loss is q^2 and at beta = 3 it is q^2 / 2, by p + q = 1: the same model at another weight.
 
 >>> import numpy as np
@@ -18,18 +23,25 @@ At beta = 2 the loss is q^2 and at beta = 3 it is q^2 / 2, by p + q = 1: the sam
 
 from __future__ import annotations
 
+import functools
+import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
-from onedraw.errors import InvalidInput
+from onedraw.families._class_reference import INTERCEPT_SD, SPREAD
 from onedraw.families.base import SMALL_B, Derivatives, MassFunction
-from onedraw.types import Array
+from onedraw.families.cells import Cell
+from onedraw.families.noise_ratio import class_noise_ratio
+from onedraw.families.reference import ReferenceTable, gauss_hermite
+from onedraw.types import AnyArray, Array
 
 SQUARES = {2.0: 1.0, 3.0: 0.5}
 """The betas at which the loss is a multiple of q^2, and the multiple."""
+LARGEST_DRIFTING = 15.0
+"""The size of a predictor beyond which the curvature of the loss is no longer followed."""
 LARGEST_MARGIN = 709.0
 """exp(709) is finite, and at b >= SMALL_B the loss there is its limit to the last digit."""
 
@@ -40,6 +52,21 @@ class Bernoulli(MassFunction):
 
     name: ClassVar[str] = "bernoulli"
     kind: ClassVar[str] = "logistic"
+    response: ClassVar[str] = "zeros and ones"
+    response_remedy: ClassVar[str] = "Encode the two classes as 0 and 1."
+    handy_betas: ClassVar[tuple[float, ...]] = (1.5, 2.0, 2.5)
+    compares_with_weight_one: ClassVar[bool] = True
+    has_cell_bounds: ClassVar[bool] = True
+    has_intervals: ClassVar[bool] = True
+
+    def describe(self, classes: tuple[Any, ...] | None = None) -> str:
+        if classes is None:
+            return "logistic, coefficients of the log odds"
+        against, of = classes
+        return f"logistic, coefficients of the log odds of class {of!r} against {against!r}"
+
+    def mean(self, eta: Array) -> Array:
+        return special.expit(eta)  # type: ignore[no-any-return]
 
     def log_density(self, y: Array, eta: Array, scale: Array | None = None) -> Array:
         return special.log_expit((2.0 * y - 1.0) * eta)  # type: ignore[no-any-return]
@@ -91,9 +118,54 @@ class Bernoulli(MassFunction):
     def signs(self, y: Array) -> Array | None:
         return np.asarray(1.0 - 2.0 * y)
 
-    def check_response(self, y: Array) -> None:
-        if not np.isin(y, (0.0, 1.0)).all():
-            raise InvalidInput("Expected a response of zeros and ones; encode the two classes as 0 and 1.")
+    def in_support(self, y: Array) -> AnyArray:
+        return np.isin(y, (0.0, 1.0))
+
+    def rough_predictor(self, y: Array) -> Array:
+        return 4.0 * y - 2.0
+
+    def log_loss_range(self, predictor_bound: float) -> tuple[float, float]:
+        smallest = math.log1p(math.exp(-predictor_bound))
+        return smallest, predictor_bound + smallest
+
+    def reference_table(self, scale: float) -> ReferenceTable:
+        normal, intercepts = gauss_hermite(15)
+        # The balanced reference comes first, with weight 0.
+        centres, intercepts = INTERCEPT_SD * np.append(0.0, normal), np.append(0.0, intercepts)
+        return self._reference(np.arange(2.0), centres, intercepts, SPREAD)
+
+    def loss_minimum(self, y: Array, cell: Cell, beta: float) -> Array:
+        # The derivative in the margin is -(q^2 p^b + p q^beta) < 0.
+        return self.beta_loss(y, np.where(y > 0.5, cell.eta_high, cell.eta_low), beta)
+
+    def loss_concavity(self, y: Array, cell: Cell, beta: float) -> tuple[Array, Array | None]:
+        return np.full(cell.eta_low.shape, concavity(beta)), None
+
+    def noise_ratio(self, beta: float, scale: float | None = None) -> float:
+        return class_noise_ratio(beta)
+
+    def drift_support(self, eta: Array) -> tuple[Array, Array]:
+        return np.arange(2.0), np.clip(eta, -LARGEST_DRIFTING, LARGEST_DRIFTING)
+
+
+@functools.lru_cache(maxsize=256)
+def concavity(beta: float) -> float:
+    """sup of minus the second derivative in the margin, by interval arithmetic over p in [0, 1].
+
+    With q = 1 - p, minus the second derivative is b q^3 p^b + p q^(beta+1) - 2 p q^2 p^b - beta p^2 q^beta.
+    Each factor is monotone in p, so on [u, v] the first two terms are bounded above, and the last two below,
+    at mixed ends.
+
+    >>> round(concavity(2.0), 3)
+    0.12
+    """
+    b = beta - 1.0
+    edges = np.linspace(0.0, 1.0, 20_001)
+    p_low, p_high = edges[:-1], edges[1:]
+    q_low, q_high = 1.0 - p_high, 1.0 - p_low
+    upper = b * q_high**3 * p_high**b + p_high * q_high ** (beta + 1.0)
+    lower = 2.0 * p_low ** (1.0 + b) * q_low**2 + beta * p_low**2 * q_low**beta
+    return float((upper - lower).max() * (1.0 + 1e-9))
 
 
 def _minus_margin(y: Array, eta: Array) -> Array:

@@ -13,6 +13,12 @@ With p the class probabilities, m = B'p and C = B' diag(p) B - m m' (both depend
     I_a  = beta sum_k p_k^beta (B_ka - m_a),
     I_ab = beta sum_k p_k^beta [ beta (B_ka - m_a)(B_kb - m_b) - C_ab ].
 
+-log f with every logit in [-B, B], which a Euclidean norm |eta| <= B implies, is log sum_k exp(logit_k -
+logit_y) with logits that sum to zero. It is smallest at logit_y = B, where Jensen's inequality makes the
+others equal: log(1 + (K-1) e^(-B K/(K-1))). It is convex in the logits, so it is largest at a vertex of their
+polytope, where half of them are B and half -B (and one is 0 if K is odd), the observed one -B: log(h + o e^B
++ h e^2B), h = floor(K/2), o = K - 2h. Both ends are attained.
+
 >>> import numpy as np
 >>> family = Categorical(num_classes=3)
 >>> family.num_predictors
@@ -24,18 +30,23 @@ array([0.2, 0.3, 0.5])
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import linalg
 
 from onedraw._validate import whole
-from onedraw.errors import InvalidInput
+from onedraw.families._class_reference import class_log_variances
 from onedraw.families._compose import compose_beta_loss
 from onedraw.families._power import power
-from onedraw.families.base import SMALL_B, Derivatives, MassFunction
+from onedraw.families.base import SMALL_B, Derivatives, MassFunction, Option
+from onedraw.families.bernoulli import LARGEST_DRIFTING
+from onedraw.families.noise_ratio import class_noise_ratio
 from onedraw.types import AnyArray, Array
 
 
@@ -47,9 +58,24 @@ class Categorical(MassFunction):
 
     name: ClassVar[str] = "categorical"
     kind: ClassVar[str] = "multinomial"
+    options: ClassVar[Mapping[str, Option]] = MappingProxyType(
+        {"num_classes": Option(field="num_classes", default=3, minimum=2, about="Number of classes.")}
+    )
+    vector_predictor: ClassVar[bool] = True
+    response: ClassVar[str] = "class codes 0, 1, 2 and so on, each below num_classes"
+    response_remedy: ClassVar[str] = "Encode the classes so, and declare their number."
+    handy_betas: ClassVar[tuple[float, ...]] = (1.5, 2.0, 2.5)
+    compares_with_weight_one: ClassVar[bool] = True
+    has_intervals: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         whole(minimum=2, num_classes=self.num_classes)
+
+    def describe(self, classes: tuple[Any, ...] | None = None) -> str:
+        return "multinomial logistic, one set of coefficients per class, which sum to zero over the classes"
+
+    def mean(self, eta: Array) -> Array:
+        return np.exp(self._log_probabilities(eta))
 
     @property
     def num_predictors(self) -> int:
@@ -111,11 +137,38 @@ class Categorical(MassFunction):
         below: Array = (uniform > cumulative[:-1]).sum(axis=0).astype(np.float64)
         return below
 
-    def check_response(self, y: Array) -> None:
-        if not np.isin(y, np.arange(self.num_classes)).all():
-            raise InvalidInput(
-                f"Expected a response of class codes 0 to {self.num_classes - 1}; encode the classes so."
-            )
+    def in_support(self, y: Array) -> AnyArray:
+        return np.isin(y, np.arange(self.num_classes))
+
+    def rough_predictor(self, y: Array) -> Array:
+        # For two classes, log odds of +-2.
+        return np.moveaxis(2.0 * self.contrasts[_codes(y)], -1, 0)
+
+    def log_loss_range(self, predictor_bound: float) -> tuple[float, float]:
+        bound, classes = predictor_bound, self.num_classes
+        half, odd = divmod(classes, 2)
+        smallest = math.log1p((classes - 1) * math.exp(-bound * classes / (classes - 1)))
+        largest = 2.0 * bound + math.log(half + odd * math.exp(-bound) + half * math.exp(-2.0 * bound))
+        return smallest, largest
+
+    def reference_log_variances(
+        self, beta: float, inverse_weight: float, scale: float
+    ) -> tuple[Array, Array]:
+        return class_log_variances(self.num_classes, beta, inverse_weight)
+
+    def noise_ratio(self, beta: float, scale: float | None = None) -> float:
+        return class_noise_ratio(beta)
+
+    @property
+    def predictor_multiple(self) -> float:
+        # Twice the squared length of the vector of contrasts: for two classes, the variance of the log odds.
+        return 2.0 * self.num_predictors
+
+    def usual_intercept(self, fit_intercept: bool) -> float:
+        return 0.0
+
+    def drift_support(self, eta: Array) -> tuple[Array, Array]:
+        return np.arange(float(self.num_classes)), np.clip(eta, -LARGEST_DRIFTING, LARGEST_DRIFTING)
 
     def _log_probabilities(self, eta: Array) -> Array:
         """(num_classes, rows, columns), a new array."""

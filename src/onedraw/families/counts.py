@@ -19,25 +19,38 @@ True
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
-from onedraw.errors import InvalidInput
 from onedraw.families._compose import compose_beta_loss
 from onedraw.families._count_power import power_table
 from onedraw.families.base import SMALL_B, Derivatives, MassFunction
-from onedraw.types import Array
+from onedraw.families.noise_ratio import largest_ratio
+from onedraw.families.reference import ReferenceTable
+from onedraw.types import AnyArray, Array
 
 _LARGEST_COUNT = 2.0**53
 """Beyond it a float64 no longer tells one whole number from the next."""
 
+_LARGEST_LOG = 700.0
+"""exp(700) is finite."""
+
 LARGEST_LOG_MEAN = 34.0
 """Simulated counts have at most this log mean, so that they fit a 64-bit integer."""
+
+REFERENCE_INTERCEPTS, REFERENCE_SPREAD, REFERENCE_COUNTS = (-1.0, 0.0, 1.0, 2.0, 3.0), 0.5, 600
+SMALLEST_DRIFTING = -15.0
 
 
 class CountFamily(MassFunction):
     """A count family with log link, from its three functions c, t and A and what the table of I asks."""
+
+    response: ClassVar[str] = "counts (whole numbers from 0 to 2**53)"
+    response_remedy: ClassVar[str] = "Use a linear regression for a continuous response."
+    has_intervals: ClassVar[bool] = True
+    usual_spread: ClassVar[float] = 0.5
 
     @abstractmethod
     def log_coefficient(self, k: Array) -> Array:
@@ -114,10 +127,44 @@ class CountFamily(MassFunction):
         loss = _loss_in_place(np.array(log_density.value), log_integral, beta)
         return compose_beta_loss(loss, log_density, integral, beta=beta, order=order)
 
-    def check_response(self, y: Array) -> None:
-        values = np.asarray(y)
-        if not ((values >= 0) & (values <= _LARGEST_COUNT) & (values == np.floor(values))).all():
-            raise InvalidInput("Expected a response of counts: whole numbers from 0 to 2**53.")
+    def mean(self, eta: Array) -> Array:
+        return np.exp(np.clip(eta, -_LARGEST_LOG, _LARGEST_LOG))
+
+    def in_support(self, y: Array) -> AnyArray:
+        return np.asarray((y >= 0) & (y <= _LARGEST_COUNT) & (y == np.floor(y)))
+
+    def rough_predictor(self, y: Array) -> Array:
+        return np.log(y + 0.5)
+
+    def reference_table(self, scale: float) -> ReferenceTable:
+        centres = np.array(REFERENCE_INTERCEPTS)
+        intercepts = np.full(centres.size, 1.0 / centres.size)
+        return self._reference(np.arange(REFERENCE_COUNTS + 1.0), centres, intercepts, REFERENCE_SPREAD)
+
+    def usual_intercept(self, fit_intercept: bool) -> float:
+        return 0.0
+
+    @abstractmethod
+    def enough_counts(self, eta: float) -> int:
+        """A count beyond which there is next to no probability, for this and all smaller predictors."""
+
+    @property
+    def largest_drifting(self) -> float:
+        """The largest predictor at which the curvature of the loss is followed: a mean count of 148."""
+        return 5.0
+
+    def drift_support(self, eta: Array) -> tuple[Array, Array]:
+        largest = self.largest_drifting
+        return np.arange(self.enough_counts(largest) + 1.0), np.clip(eta, SMALLEST_DRIFTING, largest)
+
+    def noise_ratio_on(self, grid: Array, beta: float) -> float:
+        """The largest noise ratio on an increasing grid of predictors, by sums over counts."""
+        largest = 0.0
+        for eta in np.array_split(grid, 1 + len(grid) // 64):
+            y = np.arange(float(self.enough_counts(float(eta[-1]))))[:, None]
+            eta = np.broadcast_to(eta, (len(y), len(eta)))
+            largest = max(largest, largest_ratio(self.log_density(y, eta), self.slopes(y, eta)[0], beta))
+        return largest
 
 
 def _loss_in_place(log_density: Array, log_integral: Array, beta: float) -> Array:

@@ -14,22 +14,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from onedraw.families.location_scale import StandardDensity
+from onedraw.families.location_scale import LocationScale
 from onedraw.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class Laplace(StandardDensity):
+class Laplace(LocationScale):
     """y = eta + scale * (standard Laplace noise); eta is the median."""
 
     scale_floor: float = 0.1
 
     name: ClassVar[str] = "laplace"
-    kind: ClassVar[str] = "linear"
+    errors: ClassVar[str | None] = "laplace"
+
+    def describe(self, classes: tuple[Any, ...] | None = None) -> str:
+        return "linear with Laplace errors, coefficients of the median"
 
     @property
     def log_sup_standard(self) -> float:

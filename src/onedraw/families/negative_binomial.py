@@ -19,18 +19,26 @@ For large mu, f(k) is near the gamma density of shape r and mean mu where that p
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
 from onedraw._validate import positive
+from onedraw.families.base import Option
 from onedraw.families.counts import LARGEST_LOG_MEAN, CountFamily, negative_log_factorial
+from onedraw.families.noise_ratio import class_noise_ratio
 from onedraw.types import Array
 
 _LARGEST_TABLE_MEAN = 1e4
 _MOST_TERMS = 2.0**17
+_MOST_COUNTS = 20_000
+"""Of a sum for intervals, which leaves out this probability:"""
+_LEFT_OUT = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +49,21 @@ class NegativeBinomial(CountFamily):
 
     name: ClassVar[str] = "negative_binomial"
     kind: ClassVar[str] = "negative_binomial"
+    options: ClassVar[Mapping[str, Option]] = MappingProxyType(
+        {
+            "dispersion": Option(
+                field="dispersion",
+                default=1.0,
+                about="Size parameter r: the variance is mean + mean^2/r.",
+            )
+        }
+    )
 
     def __post_init__(self) -> None:
         positive(dispersion=self.dispersion)
+
+    def describe(self, classes: tuple[Any, ...] | None = None) -> str:
+        return f"negative binomial of dispersion {self.dispersion:g}, coefficients of the log mean"
 
     def log_coefficient(self, k: Array) -> Array:
         r = self.dispersion
@@ -91,3 +111,30 @@ class NegativeBinomial(CountFamily):
         r = self.dispersion
         mean = np.exp(np.minimum(eta, LARGEST_LOG_MEAN)) * rng.gamma(r, 1.0 / r, size=np.shape(eta))
         return rng.poisson(mean).astype(np.float64)
+
+    def enough_counts(self, eta: float) -> int:
+        # A Poisson count whose mean has a gamma law: next to the largest of those means, and its own spread.
+        largest = math.exp(eta) * self._largest_mean
+        return math.ceil(largest + 8.0 * math.sqrt(largest) + 40.0)
+
+    @property
+    def largest_drifting(self) -> float:
+        # The smaller the dispersion, the longer the tail: sums stay short enough.
+        return min(5.0, math.log(0.9 * _MOST_COUNTS / self._largest_mean))
+
+    @property
+    def _largest_mean(self) -> float:
+        """Under a mean of 1, what the gamma-distributed mean of a count exceeds with next to no chance."""
+        return float(special.gammainccinv(self.dispersion, _LEFT_OUT)) / self.dispersion
+
+    def noise_ratio(self, beta: float, scale: float | None = None) -> float:
+        return _noise_ratio(self, beta)
+
+
+@lru_cache(maxsize=256)
+def _noise_ratio(family: NegativeBinomial, beta: float) -> float:
+    """kappa; beyond the grid no ratio exceeds the power of the largest probability at its end."""
+    grid = np.linspace(-8.0, family.largest_drifting, 261)
+    end = grid[-1:]
+    beyond = float(np.exp((beta - 1.0) * family.log_density(family.mode(end), end))[0])
+    return min(class_noise_ratio(beta), max(family.noise_ratio_on(grid, beta) * (1.0 + 1e-3), beyond))

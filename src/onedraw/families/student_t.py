@@ -18,26 +18,35 @@ True
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
 from onedraw._validate import positive
-from onedraw.families.location_scale import StandardDensity
+from onedraw.families.base import Option
+from onedraw.families.location_scale import NOISE_FLOOR, LocationScale
 from onedraw.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudentT(StandardDensity):
+class StudentT(LocationScale):
     """y = eta + scale * (standard t noise with ``df`` degrees of freedom)."""
 
     df: float = 4.0
     scale_floor: float = 0.1
 
     name: ClassVar[str] = "student_t"
-    kind: ClassVar[str] = "linear"
+    errors: ClassVar[str | None] = "student_t"
+    options: ClassVar[Mapping[str, Option]] = MappingProxyType(
+        {**NOISE_FLOOR, "df": Option(field="df", default=4.0, about="Degrees of freedom.")}
+    )
+
+    def describe(self, classes: tuple[Any, ...] | None = None) -> str:
+        return f"linear with Student t errors of {self.df:g} degrees of freedom, coefficients of the centre"
 
     def __post_init__(self) -> None:
         positive(df=self.df)

@@ -2,17 +2,11 @@
 """The Gibbs loss, -log f: ordinary Bayes, bounded only where the linear predictor is.
 
 Guarantee:
-    Bernoulli with |eta| <= B: loss = log(1 + exp(-m)), |m| <= B, lies in [log(1 + e^-B), log(1 + e^B)], of
-    width exactly B.
+    With a bound on the linear predictor the loss lies in [lower, upper], as the family states and proves
+    (``Family.log_loss_range``; two or more classes have finite ranges).
 
-    Categorical with K classes and every logit in [-B, B], which a Euclidean norm |eta| <= B implies:
-    loss = log sum_k exp(logit_k - logit_y) with logits that sum to zero. It is smallest at logit_y = B, where
-    Jensen's inequality makes the others equal: log(1 + (K-1) e^(-B K/(K-1))). It is convex in the logits, so
-    it is largest at a vertex of their polytope, where half of them are B and half -B (and one is 0 if K is
-    odd), the observed one -B: log(h + o e^B + h e^2B), h = floor(K/2), o = K - 2h. Both ends are attained.
-
-    Every other family, or no bound on the predictor: the loss is at least -log M and has no upper bound, the
-    widths are infinite, and calibration refuses.
+    Without a bound, or for any other family, the loss is at least -log M and has no upper bound, the widths
+    are infinite, and calibration refuses.
 
 >>> from onedraw.families import Bernoulli
 >>> Gibbs(Bernoulli(), predictor_bound=3.0).loss_bounds().observation_sensitivity
@@ -28,10 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onedraw.families.base import Derivatives, Family
-from onedraw.families.bernoulli import Bernoulli
-from onedraw.families.categorical import Categorical
-from onedraw.losses.base import LossBounds
+from onedraw.families import Derivatives, Family, LossBounds
 from onedraw.types import Array
 
 
@@ -61,18 +52,8 @@ class Gibbs:
         return replace(log_density, value=value, **{k: np.where(free, v, 0.0) for k, v in negated.items()})
 
     def loss_bounds(self, beta: float = 1.0) -> LossBounds:
-        """The certificate proved in the module docstring."""
-        bound = self.predictor_bound
-        if math.isinf(bound) or not isinstance(self.family, Bernoulli | Categorical):
-            lower, upper = -self.family.log_sup_density, math.inf
-        elif isinstance(self.family, Bernoulli):
-            lower = math.log1p(math.exp(-bound))
-            upper = bound + lower
-        else:
-            classes = self.family.num_classes
-            half, odd = divmod(classes, 2)
-            lower = math.log1p((classes - 1) * math.exp(-bound * classes / (classes - 1)))
-            upper = 2.0 * bound + math.log(half + odd * math.exp(-bound) + half * math.exp(-2.0 * bound))
+        """The certificate, with both widths equal to the length of the range."""
+        lower, upper = self.family.log_loss_range(self.predictor_bound)
         return LossBounds(
             lower=lower,
             upper=upper,

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from scipy import optimize
 
 from onedraw.errors import CalibrationError
-from onedraw.families import LocationScale
 from onedraw.losses import Loss
 from onedraw.privacy.composition import compose_bounded_range, compose_pure
 from onedraw.privacy.reference import Width
@@ -92,9 +91,11 @@ def _unreachable(
     """Say which epsilon is the smallest at this weight, and what to do about it."""
     reachable = total_epsilon(weight * price(beta), delta, draws)
     family, remedy = price.loss.family, ""
-    if isinstance(family, LocationScale):
-        # S = M^b/b has minimum e log M, so log M = target/(weight * multiple * e) still has a solution.
-        floor = math.exp(family.log_sup_standard - target / (weight * price.multiple * math.e))
+    if family.scale_floor is not None:
+        # S = M^b/b has minimum e log M, so log M = target/(weight * multiple * e) still has a solution; and M
+        # is inversely proportional to the floor.
+        log_bound = target / (weight * price.multiple * math.e)
+        floor = family.scale_floor * math.exp(family.log_sup_density - log_bound)
         remedy = f", or noise_floor={_round_up(floor):g} or more if the response is that noisy"
     return CalibrationError(
         f"No beta reaches epsilon={epsilon:g} at weight={weight:g}: "

@@ -56,41 +56,20 @@ parameter range          0.5
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal
+from typing import Literal
 
 from onedraw._validate import one_of, positive, probability, whole
 from onedraw.errors import CalibrationError, InvalidInput
-from onedraw.families import (
-    Bernoulli,
-    Categorical,
-    Family,
-    Gaussian,
-    Laplace,
-    LocationScale,
-    NegativeBinomial,
-    Poisson,
-    StudentT,
-)
+from onedraw.families import FAMILIES as FAMILIES
+from onedraw.families import Family, build_family
 from onedraw.losses import BetaDivergence, Loss
 from onedraw.privacy._solve import LARGEST_B, SMALLEST_B, Price, at_most, solve_beta, total_epsilon
 from onedraw.privacy.composition import range_per_draw
 from onedraw.privacy.guarantee import NEIGHBOURS, Guarantee
 from onedraw.privacy.reference import best_beta
 from onedraw.types import Neighbours
-
-FAMILIES: dict[str, tuple[Callable[..., Family], dict[str, str], dict[str, float]]] = {
-    "bernoulli": (Bernoulli, {}, {}),
-    "categorical": (Categorical, {"num_classes": "num_classes"}, {"num_classes": 3}),
-    "gaussian": (Gaussian, {"noise_floor": "scale_floor"}, {"scale_floor": 0.1}),
-    "laplace": (Laplace, {"noise_floor": "scale_floor"}, {"scale_floor": 0.1}),
-    "negative_binomial": (NegativeBinomial, {"dispersion": "dispersion"}, {"dispersion": 1.0}),
-    "poisson": (Poisson, {}, {}),
-    "student_t": (StudentT, {"noise_floor": "scale_floor", "df": "df"}, {"scale_floor": 0.1, "df": 4.0}),
-}
-"""By name: the class, its options here and there, and their defaults."""
 
 MOST_RECORDS = 1e9
 ROUNDING = 2.0**-53
@@ -186,9 +165,13 @@ def calibrate(
     2.0
     """
     options = {"noise_floor": noise_floor, "num_classes": num_classes, "dispersion": dispersion, "df": df}
-    built = _build_family(family, {name: value for name, value in options.items() if value is not None})
+    given = {name: value for name, value in options.items() if value is not None}
+    if not isinstance(family, Family):
+        family = build_family(family, **given)
+    elif given:
+        raise InvalidInput(f"{next(iter(given))} is part of the {family.name} family given; set it there.")
     return calibrate_loss(
-        BetaDivergence(built),
+        BetaDivergence(family),
         epsilon=epsilon,
         delta=delta,
         neighbours=neighbours,
@@ -214,6 +197,7 @@ def calibrate_loss(
 ) -> Calibration:
     """``calibrate`` for any loss that certifies its own range.
 
+    >>> from onedraw.families import Bernoulli
     >>> from onedraw.losses import Gibbs
     >>> round(calibrate_loss(Gibbs(Bernoulli(), predictor_bound=2.0), epsilon=1.0).weight, 6)
     0.25
@@ -263,10 +247,8 @@ def calibrate_loss(
     if weight * largest * MOST_RECORDS * ROUNDING > LARGEST_ROUNDING_SHARE * reached:
         raise CalibrationError(
             f"At beta={chosen:g} the loss is so flat that weight={weight:.3g} would amplify rounding errors "
-            "beyond "
-            "what epsilon allows. Use beta='auto', a smaller noise_floor, or target_bounds that bring the "
-            "response "
-            "to order one.",
+            "beyond what epsilon allows. Use beta='auto', a smaller noise_floor, or target_bounds that bring "
+            "the response to order one.",
             requested=epsilon,
         )
     return Calibration(
@@ -324,7 +306,7 @@ def _check_beta(beta: float | str, weight: float | None) -> float | str:
 def _check_noise_scale(family: Family, noise_scale: float | None) -> float | None:
     if noise_scale is None:
         return None
-    if not isinstance(family, LocationScale):
+    if family.scale_floor is None:
         raise InvalidInput(
             f"noise_scale does not apply to the {family.name} family, which has no scale. Leave it out."
         )
@@ -335,25 +317,3 @@ def _check_noise_scale(family: Family, noise_scale: float | None) -> float | Non
             "The scale is never below its floor."
         )
     return noise_scale
-
-
-def _build_family(family: str | Family, options: dict[str, Any]) -> Family:
-    """The family of that name; an option that does not apply is an error."""
-    if isinstance(family, Family):
-        if options:
-            raise InvalidInput(
-                f"{next(iter(options))} is part of the {family.name} family given; set it there."
-            )
-        return family
-    name = one_of(FAMILIES, family=family)
-    kind, fields, defaults = FAMILIES[name]
-    for option in options:
-        if option not in fields:
-            raise InvalidInput(f"{option} does not apply to the {name} family. Leave it out.")
-    given = {**defaults, **{fields[option]: value for option, value in options.items()}}
-    for option, value in options.items():
-        if option == "num_classes":
-            whole(num_classes=value, minimum=2)
-        else:
-            positive(**{option: value})
-    return kind(**given)

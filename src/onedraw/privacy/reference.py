@@ -13,7 +13,7 @@ with score s = d log f / d eta, the gradient of the loss is -f^b s + integral(f^
 
     H = integral f^beta s^2,      K = integral f^(2 beta - 1) s^2 - (integral f^beta s)^2.
 
-*The reference.* A model in public units, whose settings are constants of this file:
+*The reference.* A model in public units, whose settings are constants of the families:
 
 * Bernoulli: intercept N(0, 2.5^2) or 0, linear predictor spread 1 around it. Categorical: the same for each
   difference of two logits.
@@ -70,30 +70,14 @@ from typing import Literal, TypeAlias
 import numpy as np
 from scipy import optimize, special
 
-from onedraw.errors import InvalidInput
-from onedraw.families import (
-    Bernoulli,
-    Categorical,
-    Family,
-    LocationScale,
-    MassFunction,
-    NegativeBinomial,
-    Poisson,
-)
 from onedraw.losses.base import Loss
-from onedraw.types import Array
 
 Width: TypeAlias = Literal["observation_sensitivity", "parameter_range"]
 """Which width of the loss the neighbouring relation charges for."""
 
-SCALE_OVER_FLOOR = 4.0
-LARGEST_BETA, LARGEST_BETA_MASS = 3.0, 2.5
 SNAP_COST = 1.02
 
 LARGEST_WEIGHT_ONE_B = 20.0  # beyond, weight 1 is hopeless on every reference
-
-_INTERCEPT_SD, _SPREAD = 2.5, 1.0
-_COUNT_INTERCEPTS, _COUNT_SPREAD, _LARGEST_COUNT = (-1.0, 0.0, 1.0, 2.0, 3.0), 0.5, 600
 
 
 def best_beta(
@@ -123,16 +107,14 @@ def _search(loss: Loss, weight_times_width: float, width: Width, noise_scale: fl
             loss, 1.0 + math.exp(log_b), weight_times_width, width=width, noise_scale=noise_scale
         )
 
-    largest = LARGEST_BETA_MASS if isinstance(loss.family, MassFunction) else LARGEST_BETA
-    grid = np.linspace(math.log(1e-4), math.log(largest - 1.0), 20)
+    grid = np.linspace(math.log(1e-4), math.log(loss.family.largest_beta - 1.0), 20)
     values = [objective(x) for x in grid]
     lowest = int(np.argmin(values))
     bracket = (grid[max(lowest - 1, 0)], grid[min(lowest + 1, grid.size - 1)])
     found = optimize.minimize_scalar(objective, bounds=bracket, method="bounded", options={"xatol": 1e-5})
-    if isinstance(loss.family, Bernoulli | Categorical):
-        for half in (1.5, 2.0, 2.5):
-            if objective(math.log(half - 1.0)) - float(found.fun) < math.log(SNAP_COST):
-                return half
+    for beta in loss.family.handy_betas:
+        if objective(math.log(beta - 1.0)) - float(found.fun) < math.log(SNAP_COST):
+            return beta
     return 1.0 + math.exp(float(found.x))
 
 
@@ -145,7 +127,7 @@ def criterion(
     noise_scale: float | None = None,
 ) -> float:
     """What beta minimises: log V, or for classes the larger log ratio to weight 1 over two references."""
-    if not isinstance(loss.family, Bernoulli | Categorical):
+    if not loss.family.compares_with_weight_one:
         return log_variance(loss, beta, weight_times_width, width=width, noise_scale=noise_scale)
     weight_one = 1.0 + min(1.0 / weight_times_width, LARGEST_WEIGHT_ONE_B)
     ours, balanced = class_errors(loss, beta, weight_times_width)
@@ -155,7 +137,8 @@ def criterion(
 
 def class_errors(loss: Loss, beta: float, weight_times_width: float) -> tuple[float, float]:
     """Twice the log of the mean standard error over intercepts, and log V at intercept 0."""
-    log_v, weights = _log_variances(loss, beta, 1.0 / ((beta - 1.0) * weight_times_width), 1.0)
+    inverse_weight = 1.0 / ((beta - 1.0) * weight_times_width)
+    log_v, weights = loss.family.reference_log_variances(beta, inverse_weight, 1.0)
     balanced, spread = float(log_v[0]), log_v[1:]
     return 2.0 * float(special.logsumexp(0.5 * spread, b=weights[1:])), balanced
 
@@ -177,129 +160,11 @@ def log_variance(
     7.14
     """
     family = loss.family
-    scale = reference_scale(family, noise_scale)
+    scale = family.reference_scale(noise_scale)
     try:
         inverse_weight = getattr(loss.loss_bounds(beta), width) * scale ** (beta - 1.0) / weight_times_width
     except OverflowError:
         return math.inf
-    log_v, weights = _log_variances(loss, beta, inverse_weight, scale)
+    log_v, weights = family.reference_log_variances(beta, inverse_weight, scale)
     value = float(weights @ log_v)
     return math.inf if math.isnan(value) else value
-
-
-def _log_variances(loss: Loss, beta: float, inverse_weight: float, scale: float) -> tuple[Array, Array]:
-    """log V at each intercept of the reference, with the intercepts' weights.
-
-    For classes the first intercept is 0 and has weight 0: it is the balanced reference, and no average's
-    part.
-    """
-    family = loss.family
-    if isinstance(family, Categorical):
-        return _categorical_log_variances(family.num_classes, beta, inverse_weight)
-    log_density, score, measure, nodes, intercepts = _table(family, scale)
-    curvature, noise = _integrals(log_density, score, measure, nodes, beta)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        return np.log(noise / curvature**2 + inverse_weight / curvature), intercepts
-
-
-def reference_scale(family: Family, noise_scale: float | None) -> float:
-    """The scale of the reference: ``noise_scale``, else four floors; 1 for families without a scale."""
-    if isinstance(family, LocationScale):
-        return SCALE_OVER_FLOOR * family.scale_floor if noise_scale is None else noise_scale
-    return 1.0
-
-
-def _integrals(
-    log_density: Array, score: Array, measure: Array, nodes: Array, beta: float
-) -> tuple[Array, Array]:
-    """H and K for each intercept; arrays are (responses, nodes, intercepts), ``measure`` integrates."""
-    power = measure * np.exp(beta * log_density)
-    squared = np.exp((beta - 1.0) * log_density) * power  # f^(2 beta - 1)
-    curvature = np.sum(power * score**2, axis=0)
-    noise = np.sum(squared * score**2, axis=0) - np.sum(power * score, axis=0) ** 2
-    return nodes @ curvature, nodes @ noise
-
-
-@lru_cache(maxsize=64)
-def _table(family: Family, scale: float) -> tuple[Array, Array, Array, Array, Array]:
-    """Log density and score of the reference in standard units, with the weights that integrate them."""
-    if isinstance(family, LocationScale):
-        # Double-exponential rule on each half line: accurate for light and heavy tails, and for a kink at 0.
-        u = np.linspace(-3.2, 3.2, 129)
-        half = np.exp(0.5 * math.pi * np.sinh(u))
-        step = (u[1] - u[0]) * 0.5 * math.pi * np.cosh(u) * half
-        z, measure = np.concatenate([-half, half]), np.concatenate([step, step])
-        eta, nodes, intercepts = np.zeros((1, 1, 1)), np.ones(1), np.ones(1)
-        at = family.log_density_derivatives(
-            (scale * z)[:, None, None], eta, np.asarray(scale, dtype=np.float64)
-        )
-        return at.value + math.log(scale), at.d_eta * scale, measure[:, None, None], nodes, intercepts
-    if isinstance(family, Bernoulli):
-        normal, intercepts = _gauss_hermite(15)
-        normal, intercepts = np.append(0.0, normal), np.append(0.0, intercepts)
-        centres, spread, y = _INTERCEPT_SD * normal, _SPREAD, np.arange(2.0)
-    elif isinstance(family, Poisson | NegativeBinomial):
-        centres, spread, y = np.array(_COUNT_INTERCEPTS), _COUNT_SPREAD, np.arange(_LARGEST_COUNT + 1.0)
-        intercepts = np.full(centres.size, 1.0 / centres.size)
-    else:
-        raise InvalidInput(
-            f"No public reference is known for the family {family.name!r}: pass beta as a number."
-        )
-    offsets, nodes = _gauss_hermite(7)
-    eta = centres + spread * offsets[:, None]
-    y = np.broadcast_to(y[:, None, None], (y.size, *eta.shape))
-    at = family.log_density_derivatives(y, np.broadcast_to(eta, y.shape))
-    return at.value, at.d_eta, np.ones((1, 1, 1)), nodes, intercepts
-
-
-def _categorical_log_variances(num_classes: int, beta: float, inverse_weight: float) -> tuple[Array, Array]:
-    """The K-class analogue: log tr V over contrasts of the K logits, at each intercept vector.
-
-    With a_y = p_y^beta, sum_y a_y (e_y - p)(e_y - p)' = diag(a) - a p' - p a' + (sum a) p p'. The direction
-    (1, .., 1) is not identified; adding its projector makes H invertible and adds 1 to the inverse's trace.
-    """
-    p = _class_probabilities(num_classes)  # (intercepts, nodes, classes)
-    log_p = np.log(p)
-
-    def outer_sum(exponent: float) -> tuple[Array, Array]:
-        a = np.exp(exponent * log_p)
-        total = a.sum(axis=2, keepdims=True)
-        cross = np.swapaxes(a, 1, 2) @ p
-        matrix = np.swapaxes(total * p, 1, 2) @ p - cross - np.swapaxes(cross, 1, 2)
-        matrix += a.sum(axis=1)[:, :, None] * np.eye(num_classes)
-        return matrix / p.shape[1], a - total * p  # the second: integral of f^beta s
-
-    curvature, mean_score = outer_sum(beta)
-    noise = outer_sum(2.0 * beta - 1.0)[0] - np.swapaxes(mean_score, 1, 2) @ mean_score / p.shape[1]
-    inverse = np.linalg.inv(curvature + 1.0 / num_classes)
-    trace = np.sum((inverse @ noise) * inverse, axis=(1, 2))  # all three are symmetric
-    trace += inverse_weight * (np.trace(inverse, axis1=1, axis2=2) - 1.0)
-    weights = np.full(len(p), 1.0 / (len(p) - 1.0))
-    weights[0] = 0.0
-    return np.log(trace), weights
-
-
-@lru_cache(maxsize=16)
-def _class_probabilities(num_classes: int) -> Array:
-    """Class probabilities of the reference, on a fixed low-discrepancy set of logits."""
-    count = 32 if num_classes <= 8 else 16 if num_classes <= 20 else 6
-    centres = _INTERCEPT_SD / math.sqrt(2.0) * _quasi_normal(count, num_classes, shift=0.5)
-    centres = np.concatenate([np.zeros((1, num_classes)), centres])  # the balanced reference comes first
-    spread = _SPREAD / math.sqrt(2.0) * _quasi_normal(count, num_classes, shift=0.25)
-    return special.softmax(centres[:, None, :] + spread[None, :, :], axis=2)  # type: ignore[no-any-return]
-
-
-def _quasi_normal(count: int, dimension: int, shift: float) -> Array:
-    """Standard normal points from the additive recurrence of the generalised golden ratio; not random."""
-    root = 2.0
-    for _ in range(60):
-        root = (1.0 + root) ** (1.0 / (dimension + 1.0))
-    steps = root ** -np.arange(1.0, dimension + 1.0)
-    points = np.mod(shift + np.arange(1.0, count + 1.0)[:, None] * steps, 1.0)
-    return special.ndtri(points)  # type: ignore[no-any-return]
-
-
-def _gauss_hermite(count: int) -> tuple[Array, Array]:
-    """Nodes and weights that average over a standard normal."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
-    return nodes, weights / weights.sum()

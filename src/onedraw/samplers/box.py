@@ -39,11 +39,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from onedraw.errors import InvalidInput, SamplingError
-from onedraw.families import LocationScale
+from onedraw.families import FAMILIES, Cell
 from onedraw.losses import BetaDivergence
 from onedraw.posterior import Posterior
 from onedraw.samplers.base import Draws, Evidence, PosteriorFacts
-from onedraw.samplers.cell_bounds import Cell, is_supported, loss_concavity, loss_minimum
 from onedraw.samplers.modes import find_modes
 from onedraw.samplers.tilted import draw_tilted, log_tilt
 from onedraw.types import AnyArray, Array
@@ -98,11 +97,11 @@ class BoxSampler:
             raise InvalidInput(
                 "evidence='proved' is available for the beta-divergence loss only. Use evidence='searched'."
             )
-        if not is_supported(family):
+        if not family.has_cell_bounds:
+            proved = ", ".join(name for name, known in FAMILIES.items() if known.has_cell_bounds)
             raise InvalidInput(
-                f"evidence='proved' is not available for the {family.name} family (bernoulli, gaussian and "
-                "poisson have proved bounds). Use evidence='searched', or engine='grid' for up to about 3 "
-                "parameters."
+                f"evidence='proved' is not available for the {family.name} family (these have proved bounds: "
+                f"{proved}). Use evidence='searched', or engine='grid' for up to about 3 parameters."
             )
         if posterior.dim > self.max_dim:
             raise InvalidInput(
@@ -115,7 +114,7 @@ class BoxSampler:
                 "evidence='proved' needs a prior truncated to a public box: set Prior(box=...), and "
                 "ScalePrior(ceiling=...) where the model has a scale."
             )
-        if isinstance(family, LocationScale) and (noise is None or noise.floor < family.scale_floor):
+        if family.scale_floor is not None and (noise is None or noise.floor < family.scale_floor):
             raise InvalidInput(
                 f"Expected a scale prior with floor >= scale_floor={family.scale_floor:g} of the family."
             )
@@ -242,8 +241,8 @@ class _Tree:
             blur = ROUNDING * (np.abs(design) @ extent.T)
             moved += 2.0 * blur + 1e-300
             cell = Cell(eta_low=eta - moved, eta_high=eta + moved, scale_low=scale_low, scale_high=scale_high)
-            least = loss_minimum(posterior.loss.family, y, cell, beta)
-            bend, scale_bend = loss_concavity(posterior.loss.family, y, cell, beta)
+            least = posterior.loss.family.loss_minimum(y, cell, beta)
+            bend, scale_bend = posterior.loss.family.loss_concavity(y, cell, beta)
             loss = posterior.loss.derivatives(y, eta, beta, scale, order=1)
             rounding = 4.0 * blur + 2.0 * ROUNDING * posterior.num_records * moved
             sideways = 0.5 * bend * np.square(moved) + np.abs(loss.d_eta) * rounding

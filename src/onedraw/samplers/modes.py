@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onedraw.families import Bernoulli, Family, LocationScale
 from onedraw.posterior import Posterior
 from onedraw.types import Array
 
@@ -226,7 +225,7 @@ def _scouts(posterior: Posterior, rng: np.random.Generator) -> Array:
         rows = rng.integers(0, n, size=(NUM_SCOUTS, size))
         y, design = posterior.records(rows.ravel())
         design = design.reshape(NUM_SCOUTS, size, size)
-        wanted = np.broadcast_to(_rough_predictor(posterior.loss.family, y), (NUM_SCOUTS * size, 1))
+        wanted = np.broadcast_to(posterior.loss.family.rough_predictor(y), (NUM_SCOUTS * size, 1))
         units = np.sqrt(np.square(design).sum(axis=1, keepdims=True)) + 1e-300
         design = design / units
         gram = design.swapaxes(1, 2) @ design + 1e-6 * np.eye(size)
@@ -242,12 +241,3 @@ def _scouts(posterior: Posterior, rng: np.random.Generator) -> Array:
             fits = np.column_stack([fits, np.log(sizes - prior.noise.floor)])
         scouts = np.concatenate([scouts, fits])
     return scouts
-
-
-def _rough_predictor(family: Family, response: Array) -> Array:
-    """A linear predictor under which the response is likely."""
-    if isinstance(family, LocationScale):
-        return response
-    if isinstance(family, Bernoulli):
-        return 4.0 * response - 2.0
-    return np.log(response + 0.5)

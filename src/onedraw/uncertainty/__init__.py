@@ -3,7 +3,7 @@
 
 from onedraw.uncertainty.choice import DrawsChoice, choose_draws
 from onedraw.uncertainty.credible import credible_intervals
-from onedraw.uncertainty.intervals import Intervals, intervals
+from onedraw.uncertainty.from_draws import Intervals, intervals
 from onedraw.uncertainty.summary import summarise
 
 __all__ = ["DrawsChoice", "Intervals", "choose_draws", "credible_intervals", "intervals", "summarise"]

@@ -37,19 +37,12 @@ from scipy import special
 
 from onedraw._validate import positive, whole
 from onedraw.errors import CalibrationError
-from onedraw.families import Family, LocationScale, Poisson
+from onedraw.families import Family
 from onedraw.losses import BetaDivergence
 from onedraw.privacy.calibration import calibrate_loss
-from onedraw.privacy.reference import reference_scale
 from onedraw.types import Neighbours
-from onedraw.uncertainty.information import (
-    COUNT_SPREAD,
-    LARGEST_VARIANCE,
-    REFERENCE_SPREAD,
-    reference_information,
-)
-from onedraw.uncertainty.intervals import DRIFT_DOUBT
-from onedraw.uncertainty.noise_ratio import noise_ratio
+from onedraw.uncertainty.from_draws import DRIFT_DOUBT
+from onedraw.uncertainty.information import LARGEST_VARIANCE, reference_information
 
 CANDIDATES = (4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 """More than 32 pay only for delta > 0 or very many records. 512 draws of 11 parameters fill 0.2 MB."""
@@ -134,12 +127,10 @@ def choose_draws(
         narrowest = min(narrowest, known.predictor_variance)
         if known.predictor_variance > limit:
             continue
-        scale = reference_scale(family, noise_scale) if isinstance(family, LocationScale) else None
-        kappa = noise_ratio(family, calibration.beta, scale)
+        kappa = family.noise_ratio(calibration.beta, family.reference_scale(noise_scale))
         precision = known.per_parameter
         variance = (calibration.weight * kappa + 1.0 / k) / precision + 1.0 / (precision * prior_scale) ** 2
-        spread = COUNT_SPREAD if isinstance(family, Poisson) else REFERENCE_SPREAD
-        variance += (DRIFT_DOUBT * known.growth * spread) ** 2 / max(1, num_features)
+        variance += (DRIFT_DOUBT * known.growth * family.usual_spread) ** 2 / max(1, num_features)
         widths[k] = float(special.stdtrit(k - 1, 0.975)) * math.sqrt(variance)
     if not widths:
         if math.isinf(narrowest):

@@ -14,7 +14,7 @@ import numpy as np
 
 from onedraw.errors import InvalidInput
 from onedraw.release import Release
-from onedraw.uncertainty.intervals import Intervals
+from onedraw.uncertainty.from_draws import Intervals
 
 
 def credible_intervals(release: Release, level: float = 0.95) -> Intervals:

@@ -16,7 +16,7 @@ Under normal features only the direction z of the linear predictor matters, eta 
 the integral is over one dimension, and the d - 1 others contribute (d - 1)/(n w E[L'']) to V. For q
 predictors (the categorical family) curvatures are q x q matrices and L''' a tensor.
 
-The location of a Gaussian response has no such drift, by symmetry; its scale does, see ``residual_scale``.
+The location of a symmetric response has no such drift; its scale does, see ``residual_scale``.
 
 >>> from onedraw.families import Bernoulli
 >>> rate = drift_rate(Bernoulli(), 2.0, num_features=2, intercept=[0.0], spread=[1.0])
@@ -32,14 +32,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from onedraw.errors import InvalidInput
-from onedraw.families import Bernoulli, Categorical, Family, LocationScale, Poisson
+from onedraw.families import Family
 from onedraw.types import Array
 
 NODES = 15
-LARGEST_COUNT = 400
-LARGEST_PREDICTOR = 5.0
-"""Of a Poisson regression: its mean count of 148 needs no more than LARGEST_COUNT terms."""
 SMALLEST_SPREAD = 0.1
 _STEP = 1e-3
 
@@ -107,13 +103,11 @@ def _drift_rate(
 def _expected_curvature(family: Family, beta: float, eta: Array) -> tuple[Array, Array]:
     """E[L''] (nodes, q, q) and E[L'''] (nodes, q, q, q), over responses of the model at eta (q, nodes)."""
     q, nodes = eta.shape
-    if isinstance(family, LocationScale):
-        raise InvalidInput("A symmetric location-scale family has no drift in its location.")
-    y, eta = _responses(family, eta)
+    y, eta = family.drift_support(eta)
 
     def predictor(values: Array) -> Array:
         tiled = np.broadcast_to(values[:, None, :], (q, len(y), nodes))
-        return np.ascontiguousarray(tiled if isinstance(family, Categorical) else tiled[0])
+        return np.ascontiguousarray(tiled if family.vector_predictor else tiled[0])
 
     probability = np.exp(family.log_density(y[:, None], predictor(eta)))  # (responses, nodes)
 
@@ -125,13 +119,3 @@ def _expected_curvature(family: Family, beta: float, eta: Array) -> tuple[Array,
     axes = _STEP * np.eye(q)[:, :, None]
     third = np.stack([(hessian(eta + e) - hessian(eta - e)) / (2 * _STEP) for e in axes], axis=1)
     return hessian(eta), third
-
-
-def _responses(family: Family, eta: Array) -> tuple[Array, Array]:
-    if isinstance(family, Bernoulli):
-        return np.arange(2.0), np.clip(eta, -15.0, 15.0)
-    if isinstance(family, Categorical):
-        return np.arange(float(family.num_classes)), np.clip(eta, -15.0, 15.0)
-    if isinstance(family, Poisson):
-        return np.arange(LARGEST_COUNT + 1.0), np.clip(eta, -15.0, LARGEST_PREDICTOR)
-    raise InvalidInput(f"The drift of the {family.name} family is not known, so its draws give no intervals.")

@@ -26,19 +26,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onedraw.families import Categorical, Family, LocationScale, Poisson
-from onedraw.privacy.reference import reference_scale
+from onedraw.families import Family
 from onedraw.types import Array
 from onedraw.uncertainty.drift import DriftRate, drift_rate
-from onedraw.uncertainty.noise_ratio import gaussian_curvature
 from onedraw.uncertainty.residual_scale import ScaleLaw
 
 LARGEST_VARIANCE = 0.5
 """Of the linear predictor under one draw, for intervals to be given."""
-REFERENCE_SPREAD = 1.0
-REFERENCE_INTERCEPT = 1.0
-COUNT_SPREAD, COUNT_INTERCEPT = 0.5, 0.0
-LARGEST_SPREAD = 4.0
+FIRST_SPREAD, LARGEST_SPREAD = 1.0, 4.0
+"""Of a linear predictor over records: what the search for it starts from, and the most that is believed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,26 +72,24 @@ def reference_information(
 ) -> Information:
     """Under the public reference: nothing of the data but n enters."""
     size = num_features + int(fit_intercept)
-    if isinstance(family, LocationScale):
-        scale = reference_scale(family, noise_scale)
+    if family.has_scale:
+        scale = family.reference_scale(noise_scale)
         law = ScaleLaw(
+            family=family,
             beta=beta,
-            floor=family.scale_floor,
             num_location=size,
             effective_records=effective_records,
             prior_scale=prior_scale,
         )
-        at_scale = _location(beta, scale, size, effective_records)
+        at_scale = _location(family, beta, scale, size, effective_records)
         return replace(at_scale, per_parameter=1.0 / law.location_variance(scale))
     q = family.num_predictors
-    counts = isinstance(family, Poisson)
-    centre = 0.0 if isinstance(family, Categorical) or not fit_intercept else REFERENCE_INTERCEPT
     rate = drift_rate(
         family,
         beta,
         num_features=num_features,
-        intercept=[COUNT_INTERCEPT if counts else centre] * q,
-        spread=[COUNT_SPREAD if counts else REFERENCE_SPREAD / math.sqrt(q)] * q,
+        intercept=[family.usual_intercept(fit_intercept)] * q,
+        spread=[family.usual_spread / math.sqrt(q)] * q,
     )
     return _described(family, rate, size, effective_records)
 
@@ -125,15 +119,15 @@ def released_information(
     size = d + int(intercept_variance is not None)
     if effective_records is None and intercept_variance is None:
         return None
-    if isinstance(family, LocationScale):
+    if family.has_scale:
         assert scale is not None
         if effective_records is None:
             assert intercept_variance is not None
-            effective_records = 1.0 / (intercept_variance * gaussian_curvature(beta, scale))
-        return _location(beta, scale, size, effective_records)
+            effective_records = 1.0 / (intercept_variance * family.location_information(beta, scale))
+        return _location(family, beta, scale, size, effective_records)
     unbiased = (draws - 3.0) / (draws - 1.0)
     signal = (unbiased * np.square(coefficients) / np.maximum(variances, 1e-300)).sum(axis=1) - noise * d
-    spread, rate = np.full(q, REFERENCE_SPREAD / math.sqrt(q)), None
+    spread, rate = np.full(q, FIRST_SPREAD / math.sqrt(q)), None
     centre = intercepts
     for _ in range(4):  # curvature, spread and drift depend on one another; four rounds settle three digits
         rate = drift_rate(
@@ -158,17 +152,16 @@ def released_information(
 
 def _described(family: Family, rate: DriftRate, size: int, effective_records: float) -> Information:
     per_parameter = effective_records * rate.curvature
-    contrasts = 2.0 * family.num_predictors if isinstance(family, Categorical) else 1.0
     return Information(
         per_parameter=per_parameter,
         effective_records=effective_records,
-        predictor_variance=contrasts * size / per_parameter,
+        predictor_variance=family.predictor_multiple * size / per_parameter,
         rate=rate,
     )
 
 
-def _location(beta: float, scale: float, size: int, effective_records: float) -> Information:
-    per_parameter = effective_records * gaussian_curvature(beta, scale)
+def _location(family: Family, beta: float, scale: float, size: int, effective_records: float) -> Information:
+    per_parameter = effective_records * family.location_information(beta, scale)
     return Information(
         per_parameter=per_parameter,
         effective_records=effective_records,

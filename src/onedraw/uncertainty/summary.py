@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from onedraw.errors import InvalidInput
 from onedraw.release import Release
 from onedraw.uncertainty.credible import credible_intervals
-from onedraw.uncertainty.intervals import Intervals, intervals
+from onedraw.uncertainty.from_draws import Intervals, intervals
 
 METHODS: Mapping[str, Callable[[Release, float], Intervals]] = {
     "linear_noise_aware": credible_intervals,

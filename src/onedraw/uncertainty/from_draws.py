@@ -51,7 +51,6 @@ from onedraw.model import RegressionModel
 from onedraw.release import Release
 from onedraw.types import Array
 from onedraw.uncertainty.information import LARGEST_VARIANCE, Information, released_information
-from onedraw.uncertainty.noise_ratio import gaussian_scale_ratio, noise_ratio
 from onedraw.uncertainty.residual_scale import ScaleLaw
 
 FEWEST_DRAWS = 4
@@ -147,7 +146,7 @@ class _Facts:
             family=family,
             records=release.num_records,
             rows_per_person=release.guarantee.rows_per_person,
-            kappa=noise_ratio(family, numbers["beta"], scale),
+            kappa=family.noise_ratio(numbers["beta"], scale),
             **numbers,
         )
 
@@ -179,9 +178,10 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
     known = _information(model, location, facts, draws[:, -1] if has_scale else None)
     if known is None and not has_scale:
         raise InvalidInput(
-            "Intervals need to know how far the mean of the draws has drifted. The number of records tells, "
-            "or the spread of the intercept; here the one is private and there is none of the other. Fit "
-            "with fit_intercept=True, or with neighbours='replace_one' and one row per person."
+            "Intervals need to know how far the mean of the draws has drifted, which follows from the number "
+            "of records or from the spread of the intercept. In this release the number of records is "
+            "private and there is no intercept. Fit with fit_intercept=True, or with "
+            "neighbours='replace_one' and one row per person."
         )
     if known is not None and known.predictor_variance > LARGEST_VARIANCE:
         raise InvalidInput(
@@ -309,15 +309,15 @@ def _scale_row(
     """Estimate, standard error and interval of the scale in working units, from the mean of its logarithm."""
     assert model.scale_floor is not None
     centre, variance = float(np.log(scales).mean()), float(np.log(scales).var(ddof=1))
-    ratio = gaussian_scale_ratio(facts.beta, float(scales.mean()))
+    ratio = facts.family.scale_noise_ratio(facts.beta, float(scales.mean()))
     noise = facts.sampling(ratio) + 1.0 / len(scales)
     if known is None:  # how far the draws lie above the scale depends on n
         estimate, error = float(scales.mean()), math.sqrt(noise * variance)
         low, high = model.scale_floor, math.exp(centre + quantile * error)
     else:
         law = ScaleLaw(
+            family=facts.family,
             beta=facts.beta,
-            floor=model.scale_floor,
             num_location=model.dim - 1,
             effective_records=known.effective_records,
             prior_scale=facts.prior_scale,
