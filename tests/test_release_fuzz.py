@@ -101,7 +101,7 @@ def mutate(content, rng):
     elif what == 5:
         place[key] = copy.deepcopy(at(content, rng.choice(list(places(content)))))
     elif what == 6 and isinstance(value, int | float):
-        place[key] = rng.choice([value + 1, -value, value * 2, value * 1e200, str(value), int(value)])
+        place[key] = rng.choice([value + 1, -value, value * 2, value * 10**200, str(value)])
     elif isinstance(value, list):
         place[key] = value * rng.randrange(4)
     elif isinstance(value, str):
