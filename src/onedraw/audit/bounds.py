@@ -62,11 +62,8 @@ LARGEST = 700.0
 """No epsilon beyond this is looked at: its exponential overflows."""
 NODES = 64
 CANDIDATES = 100
-CAUTION = (100.0, 10.0, 1.0)
-"""Thresholds are compared at a level so many times smaller: about as many of them err independently.
-
-The smaller numbers are for signals so weak that no bound at the stricter level is above 0.
-"""
+CAUTION = 100.0
+"""Thresholds are compared at a level so many times smaller: about as many of them err independently."""
 PRECISION = 1e-7
 LARGEST_SHOWN = 100.0
 """More than any number of runs can show."""
@@ -244,7 +241,7 @@ def best_threshold(
 
     The winner among hundreds of thresholds tends to be a lucky one: an extreme threshold with a few errors
     fewer than it deserves, of which other runs show nothing. The bounds that are compared here are therefore
-    drawn at a stricter level, alpha/100, at which few errors count for little. Validity does not depend on
+    drawn at a stricter level, alpha/CAUTION, at which few errors count for little. Validity does not depend on
     it, because the winner is judged by other runs, at the level that was asked for.
     """
     negatives, positives = np.sort(_scores(negatives=negatives)), np.sort(_scores(positives=positives))
@@ -254,14 +251,13 @@ def best_threshold(
     thresholds = thresholds[_some(len(thresholds))]
     false_positives = len(negatives) - np.searchsorted(negatives, thresholds, side="right")
     false_negatives = np.searchsorted(positives, thresholds, side="right")
-    for caution in CAUTION:
-        level = 0.5 * significance(confidence) / caution
-        a = _upper(false_positives.astype(float), len(negatives), level)
-        b = _upper(false_negatives.astype(float), len(positives), level)
-        bounds = _epsilon(a, b, delta)
-        if bounds.any():
-            return float(thresholds[int(np.argmax(bounds))])
-    return float(thresholds[len(thresholds) // 2])  # nothing shows; an extreme threshold never would
+    level = 0.5 * significance(confidence) / CAUTION
+    a = _upper(false_positives.astype(float), len(negatives), level)
+    b = _upper(false_negatives.astype(float), len(positives), level)
+    bounds = _epsilon(a, b, delta)
+    if not bounds.any():  # a weak signal shows best in the middle, where both errors are frequent
+        return float(thresholds[len(thresholds) // 2])
+    return float(thresholds[int(np.argmax(bounds))])
 
 
 def _some(number: int) -> NDArray[np.intp]:
