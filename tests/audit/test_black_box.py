@@ -91,7 +91,8 @@ def test_the_score_and_the_threshold_do_not_see_the_runs_that_they_judge():
     np.testing.assert_array_equal(after.negatives[:30], before.negatives[:30])
     np.testing.assert_array_equal(after.positives, before.positives)
     assert len(before.negatives) == 60
-    np.testing.assert_array_equal(before.negatives, black_box.learned_score(first[:30], second[:30])(first[30:]))
+    score = black_box.learned_score(first[:30], second[:30])
+    np.testing.assert_array_equal(before.negatives, score(first[30:]))
 
 
 def test_a_mechanism_that_ignores_the_data_shows_nothing():

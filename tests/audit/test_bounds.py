@@ -87,7 +87,8 @@ def test_the_chosen_threshold_is_not_a_lucky_one(law):
         if law == "laplace":
             negatives, positives = rng.laplace(size=2000), rng.laplace(1.0, size=2000)
         else:  # told apart by a noisy score, so that there are many thresholds
-            negatives, positives = (x + rng.normal(0.0, 0.2, 2000) for x in randomised_response(1.0, 2000, rng))
+            answers = randomised_response(1.0, 2000, rng)
+            negatives, positives = (answer + rng.normal(0.0, 0.2, 2000) for answer in answers)
         bounds.append(clopper_pearson(held_out_counts(negatives, positives)[1]).epsilon)
     assert min(bounds) > 0.5
     assert np.mean(bounds) > 0.8

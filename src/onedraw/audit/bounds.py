@@ -241,8 +241,8 @@ def best_threshold(
 
     The winner among hundreds of thresholds tends to be a lucky one: an extreme threshold with a few errors
     fewer than it deserves, of which other runs show nothing. The bounds that are compared here are therefore
-    drawn at a stricter level, alpha/CAUTION, at which few errors count for little. Validity does not depend on
-    it, because the winner is judged by other runs, at the level that was asked for.
+    drawn at a stricter level, alpha/CAUTION, at which few errors count for little. Validity does not depend
+    on it, because the winner is judged by other runs, at the level that was asked for.
     """
     negatives, positives = np.sort(_scores(negatives=negatives)), np.sort(_scores(positives=positives))
     values = np.unique(np.concatenate([negatives, positives]))

@@ -101,4 +101,3 @@ def _options(release: Release) -> dict[str, Any]:
             if option in options:
                 options[option] *= unit
     return options
-
