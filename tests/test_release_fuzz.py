@@ -201,9 +201,9 @@ BOMBS = {
         "draws": [[0.5] * 3000] * 2,
         "parameters": {f"x{i}": 0.5 for i in range(3000)},
     },
-    "4,000 classes of nothing": lambda: {
+    "4,000 classes, and neither features nor names": lambda: {
         **with_model(
-            "multinomial", features=[], classes=list(range(50_000)), feature_bounds=None, fit_intercept=False
+            "multinomial", features=[], classes=list(range(4000)), feature_bounds=None, fit_intercept=False
         ),
         "draws": [[], []],
         "parameters": {},
@@ -229,6 +229,26 @@ def test_a_small_file_takes_little_memory_whatever_it_claims(name):
     finally:
         tracemalloc.stop()
     assert peak < 20 * len(text) + 2**20
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lambda: with_model("sites", sites=[["s", [3, 2]]]), "has 6 parameters or more, a draw 5"),
+        (
+            lambda: {
+                **with_model("multinomial", features=[], classes=list(range(5000)), feature_bounds=None),
+                "draws": [[0.5] * 4999] * 2,
+                "parameters": {f"(intercept) [{i}]": 0.5 for i in range(5000)},
+            },
+            "at most 4096 classes, got 5000",
+        ),
+    ],
+)
+def test_sizes_are_compared_before_a_model_is_built(content, message):
+    """5,000 classes would have a matrix of contrasts of 200 MB, from a file of 200 kB."""
+    with pytest.raises(ReleaseFormatError, match=message):
+        Release.from_json(signed(content()))
 
 
 def test_a_number_of_many_digits_is_refused():
