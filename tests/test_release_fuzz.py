@@ -231,6 +231,19 @@ def test_a_small_file_takes_little_memory_whatever_it_claims(name):
     assert peak < 20 * len(text) + 2**20
 
 
+def test_an_empty_array_with_a_long_axis_takes_no_memory():
+    content = with_model("sites", sites=[["none", [10**8, 0]], ["s", [5]]])
+    content["parameters"] = {f"s[{i}]": value for i, value in enumerate(content["parameters"].values())}
+    tracemalloc.start()
+    try:
+        release = Release.from_json(signed(content))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert release.parameters.sites["none"].shape == (3, 10**8, 0)
+    assert peak < 2**20
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
