@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import copy
+import dataclasses
 import json
+import os
 import re
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,7 @@ from onedraw.nn.mechanism import NetworkSample
 from onedraw.priors import Prior
 from onedraw.release import Grid, coefficient_step, scale_step
 from onedraw.release.file import digest
+from onedraw.release.text import cell, visible
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "release_format.md"
 
@@ -76,6 +80,61 @@ def test_json_round_trip_is_exact(release, tmp_path):
         assert loaded == release
         assert loaded.to_json() == text
     np.testing.assert_array_equal(loaded.parameters.flat(), release.parameters.flat())
+
+
+def test_a_planted_link_is_not_followed_when_writing(tmp_path):
+    """Neither one at the name that used to be written first, nor one at the target."""
+    victim, path = tmp_path / "victim", tmp_path / "release.json"
+    victim.write_text("precious")
+    for planted in (tmp_path / "release.json.part", path):
+        planted.symlink_to(victim)
+    text = fit("poisson").to_json(path)
+    assert victim.read_text() == "precious"
+    assert not path.is_symlink()
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_the_file_that_is_written_first_has_a_new_name_each_time(tmp_path, monkeypatch):
+    names, opened = [], []
+    replace, open_file = os.replace, os.open
+
+    def noted(path, flags, *rest):
+        opened.append(flags)
+        return open_file(path, flags, *rest)
+
+    monkeypatch.setattr(os, "replace", lambda a, b: (names.append(Path(a)), replace(a, b)))
+    monkeypatch.setattr(os, "open", noted)
+    release = fit("poisson")
+    for _ in range(2):
+        release.to_json(tmp_path / "release.json")
+    assert len(set(names)) == 2
+    assert all(name.parent == tmp_path for name in names)
+    assert all(flags & os.O_EXCL and flags & os.O_CREAT for flags in opened)
+    assert [path.name for path in tmp_path.iterdir()] == ["release.json"]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "release.json"
+    path.write_text("old")
+
+    def fail(*args):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no space left"):
+        fit("poisson").to_json(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["release.json"]
+    assert path.read_text() == "old"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no permission bits")
+def test_a_release_has_the_permissions_that_the_user_asks_for(tmp_path):
+    before = os.umask(0o027)
+    try:
+        fit("poisson").to_json(tmp_path / "release.json")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "release.json").stat().st_mode) == 0o640
 
 
 def test_receipts_survive(content):
@@ -283,6 +342,43 @@ def test_rounding_never_goes_below_the_floor():
     assert np.array_equal(grid.round(rounded), rounded)
 
 
+def test_a_value_off_the_grid_cannot_become_part_of_a_release(release):
+    """One number nudged by its last bit, or by a quarter of a step, is refused and not quoted."""
+    draws = np.array(release.draws)
+    quarter = min(release.grid.coefficient, release.grid.scale or np.inf) / 4
+    for column in range(draws.shape[1]):
+        for nudged in (np.nextafter(draws[1, column], np.inf), draws[1, column] + quarter):
+            off = draws.copy()
+            off[1, column] = nudged
+            with pytest.raises(onedraw.InvalidInput, match=r"off the public grid.*grid\.round") as caught:
+                dataclasses.replace(release, draws=tuple(map(tuple, off.tolist())))
+            assert repr(nudged) not in str(caught.value)
+    for value in (np.nan, np.inf):
+        with pytest.raises(onedraw.InvalidInput, match="off the public grid"):
+            dataclasses.replace(release, draws=tuple(map(tuple, np.full_like(draws, value).tolist())))
+
+
+def test_draws_of_another_number_or_length_cannot_become_part_of_a_release(release):
+    short = [draw[1:] for draw in release.draws]
+    for draws in (release.draws[:1], (*release.draws, release.draws[0]), short, ()):
+        with pytest.raises(onedraw.InvalidInput, match=r"Expected draws of shape \(2, \d\), .* got \("):
+            dataclasses.replace(release, draws=tuple(draws))
+
+
+def test_a_scale_below_its_floor_cannot_become_part_of_a_release():
+    release = fit("linear")
+    draw = (*release.draws[0][:-1], release.model.scale_floor / 2)
+    grid = Grid(coefficient=release.grid.coefficient, scale=2.0**-60)
+    with pytest.raises(onedraw.InvalidInput, match="below its floor"):
+        dataclasses.replace(release, draws=(tuple(grid.round(np.array([draw]))[0].tolist()),), grid=grid)
+
+
+@pytest.mark.parametrize("step", [0.0, -1.0, 0.3, float("nan"), float("inf"), 1, "1", None])
+def test_the_step_of_a_grid_is_a_power_of_two(step):
+    with pytest.raises(onedraw.InvalidInput, match="coefficient"):
+        Grid(coefficient=step)
+
+
 @pytest.mark.parametrize("unit", [1e-320, 1e-300, 1e-3, 1.0, 1e300])
 def test_the_step_is_a_power_of_two_for_every_unit(unit):
     step = coefficient_step(unit)
@@ -375,3 +471,45 @@ def test_units_go_there_and_back(fit_intercept):
     assert found.scale[0] == pytest.approx(0.5 * (200.0 if fit_intercept else 500.0))
     assert model.dim == 3 + fit_intercept
     assert len(model.parameter_names()) == found.flat().shape[1]
+
+
+# -- text of others
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("age", "age"),
+        ("Größe, 年齢, \u0645\u06cc\u200c\u062e\u0648", "Größe, 年齢, \u0645\u06cc\u200c\u062e\u0648"),
+        ("a\x1b[2J", "a\\x1b[2J"),
+        ("a\nb\r\tc", "a\\nb\\r\\tc"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("\ud800\x9b\u2028", "\\ud800\\x9b\\u2028"),
+    ],
+)
+def test_text_of_others_is_shown_without_what_steers_a_terminal(text, shown):
+    assert visible(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("label", "written"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
+        ("-2+3", "'-2+3"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\uff1d1+1", "'\uff1d1+1"),
+        ("  =1", "  '=1"),
+        ("\t=1", "\\t=1"),
+        ("a;=1", "a;'=1"),
+        ("a=1", "a=1"),
+        ("-1", "-1"),
+        ("+1e3", "+1e3"),
+        ("age", "age"),
+        (-1, -1),
+        (0.5, 0.5),
+        (True, True),
+    ],
+)
+def test_a_label_never_becomes_a_formula(label, written):
+    assert cell(label) == written

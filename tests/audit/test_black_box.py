@@ -15,7 +15,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import onedraw
-from onedraw.audit import black_box_audit, canary_pairs, neighbours_of, one_run_audit
+from onedraw.audit import black_box, black_box_audit, canary_pairs, neighbours_of, one_run_audit
 from onedraw.mechanisms import Records
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -60,10 +60,39 @@ def test_noise_that_is_halved_is_flagged_and_whole_noise_is_not():
     assert sound.verdict == "not contradicted"
     assert 0.5 < sound.lower_bound.epsilon <= 1.0
     assert sound.attack.rounds == 2000  # the 500 of each data set that taught the score are not judged
-    assert sound.counts.runs == 1000  # nor are those that chose the threshold
+    assert sound.counts.runs == 1334  # nor are those that chose the threshold, 333 of each
     broken = black_box_audit(halved_noise, COUNT, epsilon=1.0, runs=1500, random_state=0)
     assert broken.verdict == "contradicted"
     assert broken.lower_bound.epsilon <= 2.0
+
+
+@pytest.mark.statistical
+def test_a_score_that_was_learned_on_its_judges_would_blame_the_sound():
+    """Eight numbers of pure noise, claimed to be 0.1-private: 40 audits may contradict 2 on average.
+
+    More than 7 have a probability of at most 0.2%. A score learned on all runs contradicts nearly all 40.
+    """
+
+    def noise(X, y, random_state):
+        return np.random.default_rng(random_state).normal(size=8)
+
+    audits = [black_box_audit(noise, COUNT, epsilon=0.1, runs=300, random_state=seed) for seed in range(40)]
+    assert sum(audit.contradicted for audit in audits) <= 7
+
+
+def test_the_score_and_the_threshold_do_not_see_the_runs_that_they_judge():
+    """Other outputs in the last runs change the scores of those runs, and no other score or threshold."""
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(90, 3)), rng.normal(0.5, size=(90, 3))
+    before = black_box._learned(first, second)
+    changed = first.copy()
+    changed[60:] += 2.0
+    after = black_box._learned(changed, second)
+    np.testing.assert_array_equal(after.negatives[:30], before.negatives[:30])
+    np.testing.assert_array_equal(after.positives, before.positives)
+    assert len(before.negatives) == 60
+    score = black_box.learned_score(first[:30], second[:30])
+    np.testing.assert_array_equal(before.negatives, score(first[30:]))
 
 
 def test_a_mechanism_that_ignores_the_data_shows_nothing():

@@ -126,7 +126,7 @@ def test_show_prints_guarantee_evidence_assumptions_and_parameters(cli, release)
     for name, value in release.named_parameters().items():
         assert re.search(rf"^{re.escape(name)} +{re.escape(f'{value:.6g}')}", result.stdout, re.MULTILINE)
     assert "log odds of class 'dead' against 'alive'" in result.stdout
-    assert f"number {release.receipt['number']} of ledger" in result.stdout
+    assert f"of ledger {release.receipt['ledger']}, receipt {release.receipt['hash']}" in result.stdout
 
 
 def test_the_json_of_show_holds_the_release(cli, release):

@@ -70,7 +70,7 @@ Score = Callable[[Array], Array]
 class Attack:
     """Scores of releases from the first data set (negatives) and from the second (positives).
 
-    ``threshold`` is where the bound is taken: fixed beforehand, or None to choose it on the first half of
+    ``threshold`` is where the bound is taken: fixed beforehand, or None to choose it on the first third of
     the rounds. ``log_odds`` says that the scores are log odds, so that a guess is best made at zero; the
     threshold of the best bound is elsewhere, among the surest guesses.
     """

@@ -2,9 +2,9 @@
 """Audit from outside: any ``fit(X, y) -> parameters``, or any scikit-learn estimator, run many times.
 
 Each of two neighbouring data sets is fitted ``runs`` times. A score tells the outputs apart: one that you
-choose, or a classifier learned on a third of the runs; another third chooses its threshold; the last third
-gives the bound. No part is used twice, so the bound is that of ``onedraw.audit.bounds`` with a score and a
-threshold fixed beforehand.
+choose, or a classifier learned on a third of the runs. A third of the runs that it has not seen chooses its
+threshold, and the others give the bound. No part is used twice, so the bound is that of
+``onedraw.audit.bounds`` with a score and a threshold fixed beforehand.
 
 Runs go through joblib: ``with joblib.parallel_config(backend=...)`` sends them to threads, processes or a
 cluster. With ``checkpoint`` every finished run is on disk before the next begins; after an interruption the

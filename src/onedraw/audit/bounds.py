@@ -62,6 +62,8 @@ LARGEST = 700.0
 """No epsilon beyond this is looked at: its exponential overflows."""
 NODES = 64
 CANDIDATES = 100
+CAUTION = 100.0
+"""Thresholds are compared at a level so many times smaller: about as many of them err independently."""
 PRECISION = 1e-7
 LARGEST_SHOWN = 100.0
 """More than any number of runs can show."""
@@ -235,7 +237,13 @@ def one_run_p_value(correct: int, guesses: int, canaries: int, epsilon: float, d
 def best_threshold(
     negatives: Array, positives: Array, *, delta: float = 0.0, confidence: float = 0.95
 ) -> float:
-    """The threshold with the largest Clopper-Pearson bound on these scores. Use it on *other* runs only."""
+    """The threshold with the largest bound on these scores. Use it on *other* runs only.
+
+    The winner among hundreds of thresholds tends to be a lucky one: an extreme threshold with a few errors
+    fewer than it deserves, of which other runs show nothing. The bounds that are compared here are therefore
+    drawn at a stricter level, alpha/CAUTION, at which few errors count for little. Validity does not depend
+    on it, because the winner is judged by other runs, at the level that was asked for.
+    """
     negatives, positives = np.sort(_scores(negatives=negatives)), np.sort(_scores(positives=positives))
     values = np.unique(np.concatenate([negatives, positives]))
     # Half-way between neighbouring values: scores of later runs fall on neither side by a rounding error.
@@ -243,10 +251,13 @@ def best_threshold(
     thresholds = thresholds[_some(len(thresholds))]
     false_positives = len(negatives) - np.searchsorted(negatives, thresholds, side="right")
     false_negatives = np.searchsorted(positives, thresholds, side="right")
-    half = 0.5 * significance(confidence)
-    a = _upper(false_positives.astype(float), len(negatives), half)
-    b = _upper(false_negatives.astype(float), len(positives), half)
-    return float(thresholds[int(np.argmax(_epsilon(a, b, delta)))])
+    level = 0.5 * significance(confidence) / CAUTION
+    a = _upper(false_positives.astype(float), len(negatives), level)
+    b = _upper(false_negatives.astype(float), len(positives), level)
+    bounds = _epsilon(a, b, delta)
+    if not bounds.any():  # a weak signal shows best in the middle, where both errors are frequent
+        return float(thresholds[len(thresholds) // 2])
+    return float(thresholds[int(np.argmax(bounds))])
 
 
 def _some(number: int) -> NDArray[np.intp]:
@@ -259,14 +270,14 @@ def _some(number: int) -> NDArray[np.intp]:
 def held_out_counts(
     negatives: Array, positives: Array, *, delta: float = 0.0, confidence: float = 0.95
 ) -> tuple[float, Counts]:
-    """A threshold chosen on the first half of the runs, and the errors it makes on the second half.
+    """A threshold chosen on the first third of the runs, and the errors it makes on the others.
 
-    The runs are independent, so given the first half the threshold is a constant for the second.
+    The runs are independent, so given the first third the threshold is a constant for the others.
     """
     negatives, positives = _scores(negatives=negatives), _scores(positives=positives)
     if min(len(negatives), len(positives)) < 2:
-        raise InvalidInput("Expected at least 2 runs on each data set: one half chooses the threshold.")
-    m, n = len(negatives) // 2, len(positives) // 2
+        raise InvalidInput("Expected at least 2 runs on each data set: a third chooses the threshold.")
+    m, n = max(1, len(negatives) // 3), max(1, len(positives) // 3)
     threshold = best_threshold(negatives[:m], positives[:n], delta=delta, confidence=confidence)
     return threshold, Counts.of(negatives[m:], positives[n:], threshold)
 

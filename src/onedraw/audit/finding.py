@@ -7,7 +7,7 @@
 >>> attack = Attack(negatives=rng.laplace(0, 1, 20000), positives=rng.laplace(1, 1, 20000), threshold=None)
 >>> finding = Finding(name="a counter", claimed=Guarantee(epsilon=0.5), attack=attack)
 >>> finding.verdict, round(finding.lower_bound.epsilon, 2)                # the noise was for epsilon 1
-('contradicted', 0.94)
+('contradicted', 0.91)
 """
 
 from __future__ import annotations

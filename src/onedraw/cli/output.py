@@ -19,13 +19,15 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from onedraw.release.text import visible
+
 WAIT = 2.0
 """Seconds before a spinner shows."""
 
 
 def aligned(rows: Sequence[Sequence[str]], header: Sequence[str], *, right: bool = True) -> str:
     """A table with the first column at the left and, if ``right``, the others at the right."""
-    lines = [header, *rows]
+    lines = [[visible(text) for text in line] for line in (header, *rows)]  # a cell is one line
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return "\n".join(
         "  ".join(

@@ -19,6 +19,7 @@ from onedraw.cli.show import read_release
 from onedraw.cli.table import read_table
 from onedraw.errors import InvalidInput
 from onedraw.estimators import from_release
+from onedraw.release.text import cell
 from onedraw.types import Array
 
 
@@ -67,6 +68,6 @@ def predict(estimator: Any, features: Array) -> dict[str, list[Any]]:
 def _as_csv(columns: dict[str, list[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
+    writer.writerow(map(cell, columns))
+    writer.writerows(map(cell, row) for row in zip(*columns.values(), strict=True))
     return text.getvalue()

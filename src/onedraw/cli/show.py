@@ -13,6 +13,7 @@ from onedraw.cli.output import aligned, say, say_json
 from onedraw.errors import InvalidInput
 from onedraw.estimators import from_release
 from onedraw.release import Release
+from onedraw.release.text import visible
 from onedraw.uncertainty import Intervals
 
 SEEDED = "SEEDED: whoever knows the seed can undo the privacy. For tests only; do not publish."
@@ -36,13 +37,13 @@ def show_command(release: str, level: float, as_json: bool) -> None:
     if found.receipt is not None:
         receipt = found.receipt
         say(
-            f"Charged: epsilon {receipt.get('epsilon')} to data set {receipt.get('dataset')!r}, "
-            f"number {receipt.get('number')} of ledger {receipt.get('ledger')}"
+            f"Charged: epsilon {visible(receipt.get('epsilon'))} to data set {receipt.get('dataset')!r} "
+            f"of ledger {visible(receipt.get('ledger'))}, receipt {visible(receipt.get('hash'))}"
         )
-    say(f"Evidence - {found.evidence}")
+    say(f"Evidence - {visible(found.evidence)}")
     say("Assumptions:")
     for assumption in found.assumptions:
-        say(f"  - {assumption}")
+        say(f"  - {visible(assumption)}")
     if found.seeded:
         say(SEEDED, style="bold red")
     say()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from onedraw.errors import LedgerError
+from onedraw.release.text import visible
 from onedraw.types import Neighbours
 
 T = TypeVar("T")
@@ -136,7 +137,7 @@ class Verification:
     def __str__(self) -> str:
         found = "sound" if self.ok else "ALTERED"
         lines = [f"{found}: {self.rows} rows, {self.receipts} receipts compared, head {self.head[:16]}"]
-        return "\n".join([*lines, *(f"  - {problem}" for problem in self.problems)])
+        return "\n".join([*lines, *(f"  - {visible(problem)}" for problem in self.problems)])
 
 
 class Table(tuple[T, ...]):
@@ -159,4 +160,4 @@ class Table(tuple[T, ...]):
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else visible(value)

@@ -5,8 +5,8 @@ A few bytes can describe a model that no memory holds: a site of shape [10**9, 1
 each of 6,000 classes. Whoever reads a description from a file compares its size with the numbers and names
 that the file really has, and only then builds the model.
 
->>> least_size({"form": "regression", "features": ["age"] * 6000, "classes": list(range(6000))}).parameters
-35994000
+>>> least_size({"form": "regression", "features": ["age"] * 4000, "classes": list(range(4000))}).parameters
+15996000
 >>> least_size({"form": "sites", "sites": [["slope", [2, 3]], ["sigma", []]]})
 Size(parameters=7, names=7, characters=35)
 """
@@ -52,7 +52,8 @@ def least_size(values: Mapping[str, Any]) -> Size:
         size = sum((left + 1) * right for left, right in itertools.pairwise(widths))
         return Size(size, size, length * widths[1])
     labels = classes if classes > 2 else 1
-    return Size(outputs * len(features), labels * len(features), labels * length)
+    # The intercepts of a model without any are 0, and have their names.
+    return Size(outputs * len(features), labels * (len(features) + 1), labels * length)
 
 
 def _of_sites(sites: Any) -> Size:

@@ -200,7 +200,7 @@ def _check_size(body: dict[str, Any]) -> None:
     width = min(map(len, draws), default=0)
     size = least_size(body["model"])
     if size.parameters > width:
-        raise ReleaseFormatError(f"the model has {size.parameters} or more parameters, a draw {width} numbers")
+        raise ReleaseFormatError(f"the model has {size.parameters} parameters or more, a draw {width}")
     if size.names > len(named) or size.characters > sum(map(len, named)):
         raise ReleaseFormatError("the model has more names than the file")
 

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onedraw._validate import positive
 from onedraw.errors import InvalidInput
 from onedraw.types import Array
 
@@ -50,7 +49,7 @@ def _power_of_two(unit: float) -> float:
 
 def _check_step(**named: float) -> None:
     ((name, step),) = named.items()
-    if not isinstance(step, float) or math.frexp(positive(**named))[0] != 0.5:
+    if not isinstance(step, float) or not 0.0 < step < math.inf or math.frexp(step)[0] != 0.5:
         raise InvalidInput(f"Expected {name} to be a power of two, got {name}={step!r}.")
 
 
