@@ -7,7 +7,7 @@ posterior.
 1.0
 """
 
-from onedraw import mechanisms, unsafe
+from onedraw import mechanisms, nn, unsafe
 from onedraw._version import __version__
 from onedraw.errors import (
     AcceptanceTooLow,
@@ -27,8 +27,11 @@ from onedraw.errors import (
 from onedraw.estimators import (
     LinearRegression,
     LogisticRegression,
+    MLPClassifier,
+    MLPRegressor,
     NegativeBinomialRegressor,
     PoissonRegressor,
+    PrivateModel,
 )
 from onedraw.ledger import Ledger, Receipt
 from onedraw.privacy import Calibration, Guarantee, calibrate
@@ -49,11 +52,14 @@ __all__ = [
     "LedgerError",
     "LinearRegression",
     "LogisticRegression",
+    "MLPClassifier",
+    "MLPRegressor",
     "MissingExtra",
     "NegativeBinomialRegressor",
     "NonFiniteDensity",
     "OnedrawError",
     "PoissonRegressor",
+    "PrivateModel",
     "Receipt",
     "Release",
     "ReleaseFormatError",
@@ -62,5 +68,6 @@ __all__ = [
     "__version__",
     "calibrate",
     "mechanisms",
+    "nn",
     "unsafe",
 ]

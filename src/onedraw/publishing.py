@@ -104,14 +104,18 @@ def make_plan(
     *,
     assumptions: tuple[str, ...] = (),
     reason: str = "",
+    blindly: str = CHOSEN_BLINDLY,
 ) -> Plan:
-    """The mechanism calibrated for the request; ``assumptions`` are added to the standing ones."""
+    """The mechanism calibrated for the request; ``assumptions`` are added to the standing ones.
+
+    ``blindly`` says what must have been chosen without a look at the data.
+    """
     known = shape.num_records if request.num_records_is_public else None
     calibrated = mechanism.calibrate(request, Shape(model=shape.model, num_records=known))
     choice = getattr(calibrated, "draws_choice", None)
     return Plan(
         mechanism=calibrated,
-        assumptions=(*standing_assumptions(request), *assumptions, *calibrated.own_assumptions),
+        assumptions=(*standing_assumptions(request, blindly), *assumptions, *calibrated.own_assumptions),
         reason=" ".join(filter(None, [reason, "" if choice is None else str(choice)])),
     )
 

@@ -41,6 +41,7 @@ from onedraw.mechanisms import (
     TiltedFit,
 )
 from onedraw.mechanisms.base import build
+from onedraw.nn import DPSGD, DPVI, BetaSGD, NetworkDraw, ProgramDraw
 from onedraw.privacy.request import Request
 from onedraw.release import Made
 
@@ -60,10 +61,19 @@ MECHANISMS: Mapping[str, type[Mechanism]] = {
         BetaBernoulliNoiseAware,
         BetaBernoulliDraw,
         GaussianMeanDraw,
+        NetworkDraw,
+        DPSGD,
+        BetaSGD,
+        DPVI,
+        ProgramDraw,
     )
 }
-"""By name, in the order of the tables: those for most models first, those for a single number last."""
+"""By name, in the order of the tables: regressions, those for a single number, networks, NumPyro models."""
 AUTO = "auto"
+DEFAULTS: Mapping[str, type[Mechanism]] = {
+    form: kind for kind in (NetworkDraw, ProgramDraw) for form in kind.requirements.forms
+}
+"""What "auto" stands for, by the form of the model, where one mechanism serves all models of that form."""
 
 
 def choose(mechanism: Any, request: Request, shape: Shape) -> tuple[Mechanism, str]:
@@ -87,7 +97,7 @@ def choose(mechanism: Any, request: Request, shape: Shape) -> tuple[Mechanism, s
 
 def automatic(request: Request, shape: Shape) -> tuple[Mechanism, str]:
     """The mechanism that "auto" stands for, and why."""
-    return OnePosterior(), ""
+    return DEFAULTS.get(shape.model.form, OnePosterior)(), ""
 
 
 def read_mechanism(made: Made) -> Mechanism:

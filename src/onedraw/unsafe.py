@@ -16,6 +16,7 @@ from onedraw._validate import whole
 from onedraw.errors import InvalidInput
 from onedraw.estimators.base import PrivateEstimator
 from onedraw.mechanisms import OnePosterior
+from onedraw.nn import NetworkDraw
 from onedraw.private import opened
 from onedraw.publishing import silent
 from onedraw.types import Array
@@ -41,10 +42,10 @@ def posterior_draws(
     num_draws = whole(draws=draws)
     probe = clone(estimator)
     plan = probe._plan(X, y)
-    if not isinstance(plan.mechanism, OnePosterior):
+    if not isinstance(plan.mechanism, OnePosterior | NetworkDraw):
         raise InvalidInput(
-            f"Expected an estimator with mechanism='one_posterior', got {plan.mechanism.name!r}: only that "
-            "one releases draws of the posterior in question."
+            "Expected an estimator with mechanism='one_posterior' (or 'network_draw' for a network), got "
+            f"{plan.mechanism.name!r}: only those release draws of the posterior in question."
         )
     rng, _ = generator(random_state)
     with silent():

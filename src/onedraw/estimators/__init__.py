@@ -4,12 +4,17 @@
 from onedraw.estimators.counts import NegativeBinomialRegressor, PoissonRegressor
 from onedraw.estimators.linear import LinearRegression
 from onedraw.estimators.logistic import LogisticRegression
+from onedraw.estimators.networks import MLPClassifier, MLPRegressor
+from onedraw.estimators.programs import PrivateModel
 from onedraw.estimators.rebuild import from_release
 
 __all__ = [
     "LinearRegression",
     "LogisticRegression",
+    "MLPClassifier",
+    "MLPRegressor",
     "NegativeBinomialRegressor",
     "PoissonRegressor",
+    "PrivateModel",
     "from_release",
 ]

@@ -152,7 +152,7 @@ class PrivateEstimator(BaseEstimator):
         with unquoted("X"):
             self._see(X, y)
         classes, assumptions = self._classes(y)
-        return self._plan_of(classes, _num_rows(X), assumptions)
+        return self._plan_of(classes, num_rows(X), assumptions)
 
     def _plan_of(
         self, classes: tuple[Any, ...] | None, num_records: int | None, assumptions: tuple[str, ...] = ()
@@ -201,7 +201,7 @@ class PrivateEstimator(BaseEstimator):
             return validate_data(self, X, dtype=np.float64, reset=False)  # type: ignore[no-any-return]
 
 
-def _num_rows(X: Any) -> int | None:
+def num_rows(X: Any) -> int | None:
     """The number of rows, which the plan takes only where it is public."""
     shape = getattr(X, "shape", None)
     return int(shape[0]) if shape else len(X) if hasattr(X, "__len__") else None

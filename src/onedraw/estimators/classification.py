@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onedraw.errors import InvalidInput
-from onedraw.estimators.base import PrivateEstimator
+from onedraw.estimators.base import PrivateEstimator, num_rows
 from onedraw.estimators.labels import READ_FROM_LABELS, classes_in, codes, declared_classes
 from onedraw.publishing import afford
 from onedraw.types import AnyArray, Array
@@ -35,8 +35,8 @@ class Classification(PrivateEstimator):
                 "tell whether the only person of a class is there. List the public set of classes."
             )
         if self.ledger is not None:
-            # Who has no budget does not get to the labels; no guarantee depends on how many classes there are.
-            afford(self._plan_of((0, 1), None).guarantee, self.ledger, self.dataset)
+            # Who has no budget does not get to the labels; no guarantee depends on how many classes there be.
+            afford(self._plan_of((0, 1), num_rows(y)).guarantee, self.ledger, self.dataset)
         return classes_in(y), (READ_FROM_LABELS,)
 
     def _coded(self, y: AnyArray, model: Any) -> Array:

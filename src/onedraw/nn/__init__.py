@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neural networks and NumPyro models, released as one private draw; fitting needs the ``jax`` extra."""
+"""Mechanisms and samplers for neural networks and NumPyro models; fitting needs the ``jax`` extra."""
 
 from onedraw.nn.beta_sgd import BetaSGD
 from onedraw.nn.dp_sgd import DPSGD
 from onedraw.nn.dp_vi import DPVI
-from onedraw.nn.mlp import MLPClassifier, MLPRegressor
-from onedraw.nn.numpyro import PrivateModel
+from onedraw.nn.network_draw import NetworkDraw
 from onedraw.nn.observed import DeclaredDensity
+from onedraw.nn.program_draw import ProgramDraw
 from onedraw.samplers.coupling import CoupledKernel, CoupledSampler
 from onedraw.samplers.nuts import NutsSampler
 
@@ -17,8 +17,7 @@ __all__ = [
     "CoupledKernel",
     "CoupledSampler",
     "DeclaredDensity",
-    "MLPClassifier",
-    "MLPRegressor",
+    "NetworkDraw",
     "NutsSampler",
-    "PrivateModel",
+    "ProgramDraw",
 ]

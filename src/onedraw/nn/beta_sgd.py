@@ -25,10 +25,14 @@ Gradients still pass through jax-privacy's clipping, at C: a second line of defe
 
 >>> 8 / 27 < slope_bound(2.0) < 8 / 27 * (1 + 1e-9)
 True
->>> import pytest; _ = pytest.importorskip("dp_accounting")
->>> model = NetworkModel(features=("a",), hidden_layer_sizes=(), classes=(0, 1))
->>> mechanism = BetaSGD(model=model, num_records=100, beta=2.0, feature_norm=2.0)
->>> round(mechanism.calibrate(epsilon=1.0, delta=1e-5).gradient_norm, 6)
+>>> import pytest; _ = pytest.importorskip("jax_privacy")
+>>> from onedraw.families import Bernoulli
+>>> from onedraw.mechanisms.base import Shape
+>>> from onedraw.privacy import Request
+>>> model = NetworkModel(family=Bernoulli(), features=("a",), hidden_layer_sizes=(), classes=(0, 1))
+>>> mechanism = BetaSGD(beta=2.0, feature_norm=2.0)
+>>> request = Request(epsilon=1.0, delta=1e-5)
+>>> round(mechanism.calibrate(request, Shape(model=model, num_records=100)).gradient_norm, 6)
 0.592594
 """
 
@@ -36,7 +40,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -44,13 +47,13 @@ import numpy as np
 
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms import Records
-from onedraw.mechanisms._base import DEFAULT_NEEDS_NONE, Requirements
 from onedraw.mechanisms._bounds import bounded_design
+from onedraw.mechanisms.base import DEFAULT_NEEDS_NONE, Requirements
 from onedraw.model import NetworkModel
-from onedraw.nn.dp_sgd import DPSGD, PointObjective
-from onedraw.nn.noisy_gradients import WHY_NUM_RECORDS, NetworkLoss
-from onedraw.privacy.guarantee import Guarantee
+from onedraw.nn.noisy_gradients import NoisyGradients, check_beta
+from onedraw.nn.objectives import NetworkLoss, PointObjective, initial_weights
+from onedraw.records import Records
+from onedraw.types import Array
 
 ROUNDING = 2e-6
 """The bound is raised by this relative amount, more than by which clipping is tightened: it never acts."""
@@ -77,40 +80,65 @@ def slope_bound(beta: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaObjective(PointObjective):
-    """The mean beta-divergence loss of networks whose last weights are no longer than ``weight_norm``."""
+class BetaSGD(NoisyGradients):
+    """Noisy gradients of the beta-divergence loss of two classes, with a proved bound instead of a clip.
 
-    weight_norm: float | None
+    Args:
+        beta: of the loss, > 1.
+        feature_norm: X, the length that longer feature vectors are shrunk to, the 1 of the bias included.
+        weight_norm: R, the length that the weights of a hidden layer's output are held to.
 
-    def project(self, parameters: Any) -> Any:
-        """The network with the weights of its output shortened to the bound, if there is one."""
-        if self.weight_norm is None:
-            return parameters
-        shape: Any = self.loss.shape
-        last = slice(shape.size - shape.hidden[-1] - 1, shape.size - 1)
-        length = (parameters[last] ** 2).sum() ** 0.5
-        # Never divides by 0, and never lengthens.
-        return parameters.at[last].multiply(self.weight_norm / length.clip(min=self.weight_norm))
-
-
-@dataclass(frozen=True, kw_only=True)
-class BetaSGD(DPSGD):
-    """Noisy gradients of the beta-divergence loss of two classes, with a proved bound instead of a clip."""
+    The others are those of the schedule: ``num_records``, ``preset``, ``epochs``, ``batch_size``,
+    ``learning_rate`` and ``optimiser`` (see ``onedraw.nn.noisy_gradients.NoisyGradients``).
+    """
 
     name: ClassVar[str] = "beta_sgd"
     requirements: ClassVar[Requirements] = Requirements(
-        kinds=(NetworkModel.kind,),
+        forms=(NetworkModel.form,),
         needs={
-            "num_records": WHY_NUM_RECORDS,
-            "feature_norm": "without clipping, the gradient of a record is as long as its feature vector.",
+            "feature_norm": "without clipping, the gradient of a record is as long as its feature vector."
         },
         delta="needed",
         prefer="features have a tight bound and clipping would bias the fit",
     )
 
-    beta: float | None = 1.5
+    beta: float = 1.5
     feature_norm: float | None = None
     weight_norm: float | None = None
+
+    # -- what is refused
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_beta(self.beta, "DPSGD fits by the log loss.")
+        if self._needed("feature_norm") <= 1.0:
+            raise InvalidInput(
+                f"Expected feature_norm > 1, got feature_norm={self.feature_norm!r}: it bounds the feature "
+                "vector together with the 1 of the bias."
+            )
+        if self.weight_norm is not None:
+            positive(weight_norm=self.weight_norm)
+
+    def _check_model(self, model: Any) -> None:
+        hidden, classes = model.hidden_layer_sizes, model.classes
+        relu = bool(hidden) and model.activation != "tanh"
+        if classes is None or len(classes) != 2 or len(hidden) > 1 or relu:
+            raise InvalidInput(
+                "BetaSGD has a proved gradient bound for two classes and no hidden layer, or one of tanh "
+                f"units, got {'a regression' if classes is None else f'{len(classes)} classes'} and "
+                f"hidden_layer_sizes={hidden!r}, activation={model.activation!r}. "
+                "Use DPSGD, which clips."
+            )
+        if hidden and self.weight_norm is None:
+            raise InvalidInput(
+                "BetaSGD needs weight_norm=...: the gradient of the first layer is as long as the weights of "
+                f"the second. {DEFAULT_NEEDS_NONE}"
+            )
+        if not hidden and self.weight_norm is not None:
+            raise InvalidInput("BetaSGD has no use for weight_norm without a hidden layer. Leave it out.")
+        super()._check_model(model)
+
+    # -- the run
 
     @property
     def gradient_norm(self) -> float:
@@ -119,60 +147,26 @@ class BetaSGD(DPSGD):
         hidden = self.model.hidden_layer_sizes
         if hidden:
             norm = math.sqrt(hidden[0] + max(1.0, norm * positive(weight_norm=self.weight_norm)) ** 2)
-        assert self.beta is not None
         return slope_bound(float(self.beta)) * norm * (1.0 + ROUNDING)
 
-    def objective(self) -> BetaObjective:
-        """The loss of the network."""
-        return BetaObjective(loss=NetworkLoss.of(self.model, self.beta), weight_norm=self.weight_norm)
+    def objective(self) -> PointObjective:
+        """The loss of the network, and the bound of its last weights."""
+        return PointObjective(loss=NetworkLoss.of(self.model, self.beta), weight_norm=self.weight_norm)
 
-    def _check(self, guarantee: Guarantee) -> Guarantee:
-        hidden, classes = self.model.hidden_layer_sizes, self.model.classes
-        if classes is None or len(classes) != 2 or len(hidden) > 1 or (hidden and self._relu):
-            raise InvalidInput(
-                "BetaSGD has a proved gradient bound for two classes and no hidden layer, or one of tanh "
-                f"units, got {'a regression' if classes is None else f'{len(classes)} classes'} and "
-                f"hidden_layer_sizes={hidden!r}, activation={self.model.activation!r}. "
-                "Use DPSGD, which clips."
-            )
-        if self.beta is None:
-            raise InvalidInput("BetaSGD needs beta > 1, got beta=None. Use DPSGD for the log loss.")
-        if self.clip is not None:
-            raise InvalidInput(
-                f"BetaSGD bounds gradients by feature_norm, got clip={self.clip!r}. Leave it out, "
-                "or use DPSGD."
-            )
-        if self._needed("feature_norm") <= 1.0:
-            raise InvalidInput(
-                f"Expected feature_norm > 1, got feature_norm={self.feature_norm!r}: it bounds the feature "
-                "vector together with the 1 of the bias."
-            )
-        if bool(hidden) != (self.weight_norm is not None):
-            raise InvalidInput(
-                "BetaSGD needs weight_norm=...: the gradient of the first layer is as long as the weights of "
-                f"the second. {DEFAULT_NEEDS_NONE}"
-                if hidden
-                else "BetaSGD has no use for weight_norm without a hidden layer. Leave it out."
-            )
-        return super()._check(guarantee)
+    def initial(self, rng: np.random.Generator) -> Array:
+        """A public random network."""
+        return initial_weights(self.model, rng)
 
-    @property
-    def _relu(self) -> bool:
-        return self.model.activation != "tanh"
+    def _released(self, parameters: Array, rng: np.random.Generator) -> Array:
+        return parameters[None, :].copy()
 
-    def _prepared(self, data: Records) -> Records:
+    def _prepared(self, records: Records) -> Records:
         room = math.sqrt(self._needed("feature_norm") ** 2 - 1.0)  # the 1 of the bias takes the rest
-        return replace(data, features=bounded_design(data.features, fit_intercept=False, feature_norm=room))
+        bounded = bounded_design(records.features, fit_intercept=False, feature_norm=room)
+        return replace(records, features=bounded)
 
     def _bounding_note(self) -> str:
         return (
             f"Feature vectors longer than feature_norm={self.feature_norm:g} in working units, the 1 of the "
             "bias included, were shrunk to that length; gradients were not clipped."
         )
-
-    def _numbers(self) -> Mapping[str, str | float | None]:
-        return {
-            **super()._numbers(),
-            "feature_norm": self.feature_norm,
-            "weight_norm": self.weight_norm,
-        }

@@ -24,33 +24,32 @@ Edge cases:
     divergence in closed form.
 
 >>> import pytest; _ = pytest.importorskip("jax_privacy")
->>> import numpy as np
->>> from onedraw.mechanisms import Records
->>> rng = np.random.default_rng(0)
->>> x = rng.uniform(-1, 1, size=(200, 1)); y = (x[:, 0] > 0).astype(float)
->>> model = NetworkModel(features=("a",), hidden_layer_sizes=(), classes=(0, 1))
->>> mechanism = DPVI(model=model, num_records=200, draws=5).calibrate(epsilon=8.0, delta=1e-5)
->>> release = mechanism.release(Records(features=x, response=y), model=model, random_state=0)
->>> len(release.draws), release.guarantee.epsilon, release.guarantee.delta
+>>> from onedraw.families import Bernoulli
+>>> from onedraw.mechanisms.base import Shape
+>>> from onedraw.privacy import Request
+>>> model = NetworkModel(family=Bernoulli(), features=("a",), hidden_layer_sizes=(), classes=(0, 1))
+>>> request = Request(epsilon=8.0, delta=1e-5)
+>>> mechanism = DPVI(draws=5).calibrate(request, Shape(model=model, num_records=200))
+>>> mechanism.guarantee.draws, mechanism.guarantee.epsilon, mechanism.guarantee.delta
 (5, 8.0, 1e-05)
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from onedraw._validate import positive, whole
-from onedraw.mechanisms._base import Requirements
+from onedraw.mechanisms.base import Requirements
 from onedraw.model import NetworkModel
-from onedraw.nn.dp_sgd import check_beta
-from onedraw.nn.noisy_gradients import WHY_NUM_RECORDS, NetworkLoss, NoisyGradients, initial_weights
+from onedraw.nn.networks import log_scale_prior
+from onedraw.nn.noisy_gradients import ClippedGradients
+from onedraw.nn.objectives import NetworkLoss, initial_weights
 from onedraw.priors import Prior, ScalePrior
-from onedraw.privacy.guarantee import Guarantee
+from onedraw.privacy.request import Request
 from onedraw.types import Array
 
 START = 0.1
@@ -69,7 +68,7 @@ class VariationalObjective:
     @property
     def size(self) -> int:
         """The number of working parameters."""
-        return self.loss.shape.size + int(self.loss.floor is not None)
+        return self.loss.size
 
     @property
     def shared(self) -> int:
@@ -89,15 +88,13 @@ class VariationalObjective:
         """KL(q || prior) over the declared number of records."""
         jnp = importlib.import_module("jax.numpy")
         mean, sd = self._split(parameters)
-        weights = slice(self.loss.shape.size)
+        weights = slice(self.loss.layers.size)
         divergence = -jnp.log(sd).sum()
         divergence += 0.5 * ((mean[weights] ** 2 + sd[weights] ** 2) / self.prior.scale**2).sum()
         noise = self.prior.noise
         if noise is not None:
             u = mean[-1] + sd[-1] * shared[-1]
-            log_scale = jnp.logaddexp(jnp.log(noise.floor), u)
-            log_prior = u - (2.0 * noise.shape + 1.0) * log_scale - noise.rate * jnp.exp(-2.0 * log_scale)
-            divergence -= log_prior
+            divergence -= log_scale_prior(u, noise.floor, noise.shape, noise.rate)
         return divergence / self.num_records
 
     def project(self, parameters: Any) -> Any:
@@ -107,13 +104,20 @@ class VariationalObjective:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPVI(NoisyGradients):
-    """Draws from a private normal approximation of a network's posterior."""
+class DPVI(ClippedGradients):
+    """Draws from a private normal approximation of a network's posterior.
+
+    Args:
+        weight: of the losses against the prior; it does not affect privacy.
+        prior_scale: standard deviation of the normal prior of every weight and bias, in working units.
+        draws: how many draws of the approximation to release together, at no further cost.
+
+    The others are those of ``onedraw.nn.DPSGD``; ``beta`` is 1.5 unless given.
+    """
 
     name: ClassVar[str] = "dp_vi"
     requirements: ClassVar[Requirements] = Requirements(
-        kinds=(NetworkModel.kind,),
-        needs={"num_records": WHY_NUM_RECORDS},
+        forms=(NetworkModel.form,),
         delta="needed",
         prefer="several draws of a network at once; uncertainty, roughly",
     )
@@ -123,6 +127,15 @@ class DPVI(NoisyGradients):
     prior_scale: float = 1.0
     draws: int = 20
 
+    def _check_options(self) -> None:
+        super()._check_options()
+        positive(weight=self.weight)
+        positive(prior_scale=self.prior_scale)
+        whole(draws=self.draws)
+
+    def _draws(self, request: Request) -> int:
+        return self.draws
+
     def objective(self) -> VariationalObjective:
         """Minus the evidence bound."""
         floor = self.model.scale_floor
@@ -130,7 +143,7 @@ class DPVI(NoisyGradients):
             loss=NetworkLoss.of(self.model, self.beta),
             weight=float(self.weight),
             prior=Prior(scale=self.prior_scale, noise=None if floor is None else ScalePrior(floor=floor)),
-            num_records=whole(num_records=self.num_records),
+            num_records=self.declared_records,
         )
 
     def initial(self, rng: np.random.Generator) -> Array:
@@ -142,21 +155,3 @@ class DPVI(NoisyGradients):
     def _released(self, parameters: Array, rng: np.random.Generator) -> Array:
         mean, sd = parameters[: self.model.dim], np.logaddexp(0.0, parameters[self.model.dim :])
         return mean + sd * rng.standard_normal((self.draws, self.model.dim))
-
-    def _check(self, guarantee: Guarantee) -> Guarantee:
-        check_beta(self.beta)
-        positive(weight=self.weight)
-        positive(prior_scale=self.prior_scale)
-        return super()._check(guarantee)
-
-    def _draws_released(self) -> int:
-        return whole(draws=self.draws)
-
-    def _numbers(self) -> Mapping[str, str | float | None]:
-        return {
-            "loss": "Gibbs" if self.beta is None else "BetaDivergence",
-            "beta": self.beta,
-            "weight": float(self.weight),
-            "prior_scale": float(self.prior_scale),
-            **super()._numbers(),
-        }

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The beta-divergence losses of the families, in JAX, for densities that are differentiated by machine.
+"""The losses of the families in JAX, for densities that are differentiated by machine.
 
-Each function returns the loss of ``onedraw.families`` (same constant, same bounds), record by record, as a
-function of arrays; ``beta`` may be traced, so one compiled density serves every calibration.
+Each ``..._loss`` returns the beta-divergence loss of ``onedraw.families`` (same constant, same bounds),
+record by record, as a function of arrays; ``beta`` may be traced, so one compiled density serves every
+calibration. ``LOSSES`` is the one table of the families that JAX knows, by name: networks and NumPyro models
+look their family up in it, and nothing else asks which family it is.
 
 Guarantee:
     Every finite input gives a value within the certificate of the family, whatever the model hands over:
@@ -15,6 +17,8 @@ Guarantee:
 >>> ours = bernoulli_loss(np.array([1.0]), np.array([0.5]), 2.0)
 >>> bool(np.isclose(ours, Bernoulli().beta_loss(np.array([1.0]), np.array([0.5]), 2.0), rtol=1e-6))
 True
+>>> sorted(LOSSES)
+['bernoulli', 'categorical', 'gaussian', 'laplace', 'poisson', 'student_t']
 """
 
 from __future__ import annotations
@@ -22,11 +26,15 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from onedraw.families._count_power import PowerTable
+from onedraw.errors import InvalidInput
+from onedraw.families import Bernoulli, Categorical, Family, Gaussian, Laplace, Poisson, StudentT
+from onedraw.families._count_power import PowerTable, power_table
 
 LARGEST_LOG_MEAN = 340.0
 """exp of it has a finite square, and under it every count has probability 0 to working precision."""
@@ -74,11 +82,17 @@ def categorical_loss(y: Any, logits: Any, beta: Any) -> Any:
     jnp, nn = _numpy(), importlib.import_module("jax.nn")
     log_p = nn.log_softmax(logits, axis=-1)
     gain = jnp.expm1((beta - 1.0) * log_p)
-    observed = jnp.take_along_axis(gain, jnp.asarray(y, dtype=int)[..., None], axis=-1)[..., 0]
-    return (jnp.exp(log_p) * gain).sum(axis=-1) / beta - observed / (beta - 1.0)
+    return (jnp.exp(log_p) * gain).sum(axis=-1) / beta - _of_class(gain, y) / (beta - 1.0)
 
 
-def _location_scale_loss(log_kernel: Any, scale: Any, beta: Any, log_sup: float, log_power: Any) -> Any:
+def _of_class(values: Any, y: Any) -> Any:
+    """The value (...,) of class y (...,) among values (..., K); a code out of range counts as the nearest."""
+    jnp = _numpy()
+    codes = jnp.clip(jnp.asarray(y, dtype=int), 0, values.shape[-1] - 1)
+    return jnp.take_along_axis(values, codes[..., None], axis=-1)[..., 0]
+
+
+def _location_scale_loss(log_kernel: Any, scale: Any, beta: Any, log_sup: Any, log_power: Any) -> Any:
     """From log(g/sup g) at the standardised residual and the logs of sup g and of the integral of g^beta."""
     jnp = _numpy()
     b, log_scale = beta - 1.0, jnp.log(scale)
@@ -103,14 +117,14 @@ def laplace_loss(y: Any, location: Any, scale: Any, beta: Any, floor: Any) -> An
     return _location_scale_loss(-jnp.abs((y - location) / scale), scale, beta, -math.log(2.0), log_power)
 
 
-def student_t_loss(y: Any, location: Any, scale: Any, beta: Any, floor: Any, df: float) -> Any:
+def student_t_loss(y: Any, location: Any, scale: Any, beta: Any, floor: Any, df: Any) -> Any:
     """Of a Student-t response with public degrees of freedom."""
     jnp, special = _numpy(), importlib.import_module("jax.scipy.special")
     scale = jnp.maximum(scale, floor)
-    log_sup = math.lgamma(0.5 * (df + 1.0)) - math.lgamma(0.5 * df) - 0.5 * math.log(df * math.pi)
+    half_log = 0.5 * jnp.log(df * math.pi)
+    log_sup = special.gammaln(0.5 * (df + 1.0)) - special.gammaln(0.5 * df) - half_log
     exponent = 0.5 * beta * (df + 1.0)
-    log_power = beta * log_sup + 0.5 * math.log(df * math.pi)
-    log_power += special.gammaln(exponent - 0.5) - special.gammaln(exponent)
+    log_power = beta * log_sup + half_log + special.gammaln(exponent - 0.5) - special.gammaln(exponent)
     kernel = -0.5 * (df + 1.0) * jnp.log1p(jnp.square((y - location) / scale) / df)
     return _location_scale_loss(kernel, scale, beta, log_sup, log_power)
 
@@ -159,3 +173,115 @@ def declared_loss(log_f: Any, power_integral: Any, beta: Any, log_bound: Any) ->
     b = beta - 1.0
     integral = jnp.clip(power_integral, 0.0, jnp.exp(b * log_bound))
     return (integral - 1.0) / beta - jnp.expm1(b * jnp.minimum(log_f, log_bound)) / b
+
+
+# -- the table
+
+
+@dataclass(frozen=True)
+class FamilyLoss:
+    """What JAX knows of a family: its public numbers, its predictor, and two losses of a response.
+
+    Attributes:
+        facts: from the family and beta, the numbers that the losses need beside y, eta, scale and beta.
+        eta: from outputs (q, ...) of a network and the facts, what the losses take for ``eta``.
+        beta_loss: of y, eta, scale, beta and the facts, the beta-divergence loss.
+        log_loss: of y, eta, scale and the facts, -log f up to a constant.
+    """
+
+    facts: Callable[[Any, float], dict[str, Any]]
+    eta: Callable[[Any, Any], Any]
+    beta_loss: Callable[[Any, Any, Any, Any, Any], Any]
+    log_loss: Callable[[Any, Any, Any, Any], Any]
+
+
+def _first(outputs: Any, facts: Any) -> Any:
+    return outputs[0]
+
+
+def _binary_log_loss(y: Any, eta: Any, scale: Any, facts: Any) -> Any:
+    return importlib.import_module("jax.nn").softplus((1.0 - 2.0 * y) * eta)
+
+
+def _class_log_loss(y: Any, eta: Any, scale: Any, facts: Any) -> Any:
+    return -_of_class(importlib.import_module("jax.nn").log_softmax(eta, axis=-1), y)
+
+
+def _count_log_loss(y: Any, eta: Any, scale: Any, facts: Any) -> Any:
+    jnp, special = _numpy(), importlib.import_module("jax.scipy.special")
+    return jnp.exp(jnp.minimum(eta, LARGEST_LOG_MEAN)) - y * eta + special.gammaln(y + 1.0)
+
+
+def _gaussian_log_loss(y: Any, eta: Any, scale: Any, facts: Any) -> Any:
+    jnp = _numpy()
+    scale = jnp.maximum(scale, facts["floor"])
+    return 0.5 * jnp.square((y - eta) / scale) + jnp.log(scale)
+
+
+def _laplace_log_loss(y: Any, eta: Any, scale: Any, facts: Any) -> Any:
+    jnp = _numpy()
+    scale = jnp.maximum(scale, facts["floor"])
+    return jnp.abs((y - eta) / scale) + jnp.log(scale)
+
+
+def _student_t_log_loss(y: Any, eta: Any, scale: Any, facts: Any) -> Any:
+    jnp, df = _numpy(), facts["df"]
+    scale = jnp.maximum(scale, facts["floor"])
+    return 0.5 * (df + 1.0) * jnp.log1p(jnp.square((y - eta) / scale) / df) + jnp.log(scale)
+
+
+def _floor(family: Any, beta: float) -> dict[str, Any]:
+    return {"floor": family.scale_floor}
+
+
+LOSSES: Mapping[str, FamilyLoss] = {
+    Bernoulli.name: FamilyLoss(
+        facts=lambda family, beta: {},
+        eta=_first,
+        beta_loss=lambda y, eta, scale, beta, facts: bernoulli_loss(y, eta, beta),
+        log_loss=_binary_log_loss,
+    ),
+    Categorical.name: FamilyLoss(
+        facts=lambda family, beta: {"contrasts": family.contrasts},
+        eta=lambda outputs, facts: (facts["contrasts"] @ outputs).T,
+        beta_loss=lambda y, eta, scale, beta, facts: categorical_loss(y, eta, beta),
+        log_loss=_class_log_loss,
+    ),
+    Gaussian.name: FamilyLoss(
+        facts=_floor,
+        eta=_first,
+        beta_loss=lambda y, eta, scale, beta, facts: gaussian_loss(y, eta, scale, beta, facts["floor"]),
+        log_loss=_gaussian_log_loss,
+    ),
+    Laplace.name: FamilyLoss(
+        facts=_floor,
+        eta=_first,
+        beta_loss=lambda y, eta, scale, beta, facts: laplace_loss(y, eta, scale, beta, facts["floor"]),
+        log_loss=_laplace_log_loss,
+    ),
+    StudentT.name: FamilyLoss(
+        facts=lambda family, beta: {"floor": family.scale_floor, "df": family.df},
+        eta=_first,
+        beta_loss=lambda y, eta, scale, beta, facts: student_t_loss(
+            y, eta, scale, beta, facts["floor"], facts["df"]
+        ),
+        log_loss=_student_t_log_loss,
+    ),
+    Poisson.name: FamilyLoss(
+        facts=lambda family, beta: log_power_table(power_table(family, beta)),
+        eta=_first,
+        beta_loss=lambda y, eta, scale, beta, facts: poisson_loss(y, eta, beta, facts),
+        log_loss=_count_log_loss,
+    ),
+}
+"""By the name of the family."""
+
+
+def known_loss(family: Family) -> FamilyLoss:
+    """The losses of a family in JAX, or an error that names the families that have them."""
+    if family.name not in LOSSES:
+        raise InvalidInput(
+            f"The {family.name} family has no loss in JAX, which networks need. Known are "
+            f"{', '.join(LOSSES)}."
+        )
+    return LOSSES[family.name]

@@ -16,12 +16,12 @@ Guarantee:
 
 >>> import numpy as np
 >>> from onedraw.families import Bernoulli
->>> from onedraw.losses import BetaDivergence
->>> from onedraw.model import NetworkModel
+>>> model = NetworkModel(family=Bernoulli(), features=("a", "b"), hidden_layer_sizes=(3,), classes=(0, 1))
 >>> posterior = NetworkPosterior(
-...     model=NetworkModel(features=("a", "b"), hidden_layer_sizes=(3,), classes=(0, 1)),
-...     loss=BetaDivergence(Bernoulli()), beta=2.0, weight=0.5, prior=Prior(scale=1.0),
-...     features=np.zeros((5, 2)), response=np.zeros(5))
+...     model=model, beta=2.0, weight=0.5, prior=Prior(scale=1.0),
+...     records=Records(features=np.zeros((5, 2)), response=np.zeros(5)))
+>>> posterior
+NetworkPosterior(...)
 >>> posterior.dim, posterior.monitored(np.zeros((4, 13))).shape
 (13, (4, 8))
 """
@@ -36,11 +36,11 @@ from typing import Any
 import numpy as np
 
 from onedraw.errors import InvalidInput
-from onedraw.families import Bernoulli, Categorical, Gaussian
-from onedraw.losses.base import Loss
-from onedraw.model.network import NetworkModel, Shape, forward, probe_points
-from onedraw.nn import likelihood
+from onedraw.model.network import Layers, NetworkModel, forward, probe_points
+from onedraw.nn.likelihood import LOSSES, known_loss
 from onedraw.priors import Prior
+from onedraw.private import Withheld
+from onedraw.records import Records
 from onedraw.samplers.nuts import above, double_precision
 from onedraw.types import Array
 
@@ -51,30 +51,23 @@ BLOCK = 1000
 """Records of a block, at most: 1,000 columns of a layer's inputs, outputs and slopes fit into the cache."""
 
 
-def refuse_other_model(mechanism: str, own: NetworkModel, given: Any) -> None:
-    """A mechanism for a network is made for one model: its loss, its noise and its grid follow from it."""
-    if given != own:
-        raise InvalidInput(
-            f"Expected the model that {mechanism} was made for, got another one: its noise and its grid "
-            "follow from the model. Give the same model to both."
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class NetworkDensity:
     """The log posterior density in JAX, up to a constant; hashable, so that its compiled code is shared.
 
-    Everything that calibration or the data set is in ``data``: only another shape compiles anew.
+    Beta, weight, prior and records are not part of it: they are passed to it as ``data``. So a second fit
+    compiles nothing, unless its network has other layers or its table has other sizes.
     """
 
-    shape: Shape
+    layers: Layers
     activation: str
     family: str
+    """By name."""
 
     def outputs(self, theta: Any, features: Any) -> Any:
         """Linear outputs (q, n) of one network (p,) at features (d, n); records are columns, side by side."""
         jnp = importlib.import_module("jax.numpy")
-        *hidden, (last, last_bias) = self.shape.unpack(theta)
+        *hidden, (last, last_bias) = self.layers.unpack(theta)
         values = features
         for weights, biases in hidden:
             values = weights.T @ values + biases[:, None]
@@ -84,26 +77,24 @@ class NetworkDensity:
 
     def block_loss(self, theta: Any, block: Any, data: Any) -> Any:
         """The summed loss of one block of records, of which the last ones may be padding."""
-        outputs = self.outputs(theta, block["features"])
-        response, beta = block["response"], data["beta"]
-        if self.family == "bernoulli":
-            losses = likelihood.bernoulli_loss(response, outputs[0], beta)
-        elif self.family == "categorical":
-            losses = likelihood.categorical_loss(response, (data["contrasts"] @ outputs).T, beta)
-        else:
-            scale, _ = above(data["floor"], theta[-1])
-            losses = likelihood.gaussian_loss(response, outputs[0], scale, beta, data["floor"])
-        return losses @ block["counts"]
+        loss, facts = LOSSES[self.family], data["facts"]
+        eta = loss.eta(self.outputs(theta, block["features"]), facts)
+        scale = above(data["noise"]["floor"], theta[-1])[0] if "noise" in data else None
+        return loss.beta_loss(block["response"], eta, scale, data["beta"], facts) @ block["counts"]
 
     def __call__(self, theta: Any, data: Any) -> Any:
         jnp = importlib.import_module("jax.numpy")
-        prior = -0.5 * jnp.square(theta[: self.shape.size] / data["prior_scale"]).sum()
-        if self.family == "gaussian":
-            _, log_jacobian = above(data["floor"], theta[-1])
-            log_scale = jnp.logaddexp(jnp.log(data["floor"]), theta[-1])
-            prior += log_jacobian - (2.0 * data["shape"] + 1.0) * log_scale
-            prior -= data["rate"] * jnp.exp(-2.0 * log_scale)
+        prior = -0.5 * jnp.square(theta[: self.layers.size] / data["prior_scale"]).sum()
+        if "noise" in data:
+            prior += log_scale_prior(theta[-1], **data["noise"])
         return prior - data["weight"] * _summed(self)(theta, data)
+
+
+def log_scale_prior(u: Any, floor: Any, shape: Any, rate: Any) -> Any:
+    """Log density, up to a constant, of u where scale = floor + exp(u) and scale^2 is inverse-gamma."""
+    jnp = importlib.import_module("jax.numpy")
+    log_scale = jnp.logaddexp(jnp.log(floor), u)
+    return u - (2.0 * shape + 1.0) * log_scale - rate * jnp.exp(-2.0 * log_scale)
 
 
 @functools.lru_cache(maxsize=32)
@@ -158,21 +149,22 @@ def _evaluated(density: NetworkDensity) -> Any:
     return jax.jit(jax.vmap(density, in_axes=(0, None)))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NetworkPosterior:
-    """The posterior of one data set, in working units. Private."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class NetworkPosterior(Withheld):
+    """The posterior of a network given records in working units; it shows none of them."""
 
     model: NetworkModel
-    loss: Loss
     beta: float
     weight: float
     prior: Prior
-    features: Array
-    response: Array
+    records: Records
 
     def __post_init__(self) -> None:
+        known_loss(self.model.family)
         if self.prior.box is not None:
             raise InvalidInput("A network has no truncated prior. Leave the box out.")
+        if (self.prior.noise is not None) != self.model.has_scale:
+            raise InvalidInput("Expected a prior of the residual scale exactly where the model has one.")
 
     @property
     def dim(self) -> int:
@@ -180,27 +172,25 @@ class NetworkPosterior:
 
     @property
     def density(self) -> NetworkDensity:
-        return NetworkDensity(
-            shape=self.model.shape, activation=self.model.activation, family=self.loss.family.name
-        )
+        model = self.model
+        return NetworkDensity(layers=model.layers, activation=model.activation, family=model.family.name)
 
     @property
     def data(self) -> dict[str, Any]:
         """Arrays for ``density``."""
-        family, noise = self.loss.family, self.prior.noise
-        data: dict[str, Any] = {
-            "beta": self.beta,
-            "weight": self.weight,
-            "prior_scale": self.prior.scale,
+        family, noise = self.model.family, self.prior.noise
+        facts = known_loss(family).facts(family, self.beta)
+        data = {
+            "beta": _number(self.beta),
+            "weight": _number(self.weight),
+            "prior_scale": _number(self.prior.scale),
+            "facts": {name: _number(value) for name, value in facts.items()},
+            "blocks": blocks_of(self.records.features, self.records.response),
         }
-        if isinstance(family, Categorical):
-            data["contrasts"] = family.contrasts
-        elif isinstance(family, Gaussian) and noise is not None:
-            data |= {"floor": family.scale_floor, "shape": noise.shape, "rate": noise.rate}
-        elif not isinstance(family, Bernoulli):
-            raise InvalidInput(f"No network is known for the {family.name} family.")
-        numbers = {name: np.asarray(value, dtype=np.float64) for name, value in data.items()}
-        return {**numbers, "blocks": blocks_of(self.features, self.response)}
+        if noise is not None:
+            numbers = {"floor": noise.floor, "shape": noise.shape, "rate": noise.rate}
+            data["noise"] = {name: _number(value) for name, value in numbers.items()}
+        return data
 
     def log_density(self, thetas: Array) -> Array:
         """Up to a constant, of each row of ``thetas`` (m, p) in working coordinates."""
@@ -213,7 +203,11 @@ class NetworkPosterior:
 
     def monitored(self, positions: Array) -> Array:
         """Outputs at public probe points and the log scale: weights themselves are not identified."""
-        shape = self.model.shape
-        outputs = forward(shape, self.model.activation, positions, probe_points(PROBES, shape.inputs))
+        layers = self.model.layers
+        outputs = forward(layers, self.model.activation, positions, probe_points(PROBES, layers.inputs))
         columns = outputs.reshape(len(positions), -1)
         return columns if self.prior.noise is None else np.column_stack([columns, positions[:, -1]])
+
+
+def _number(value: Any) -> Array:
+    return np.asarray(value, dtype=np.float64)

@@ -10,7 +10,7 @@ Guarantee:
     it moves by at most S between records and by at most R between parameters, which is all that calibration
     uses. []
 
->>> law = ObservedLaw(kind="declared", loss=DeclaredLoss(0.0))
+>>> law = ObservedLaw(loss=DeclaredLoss(0.0))
 >>> bounds = law.loss.loss_bounds(2.0)
 >>> bounds.upper - bounds.lower == bounds.observation_sensitivity == bounds.parameter_range
 True
@@ -19,7 +19,7 @@ True
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,13 +27,11 @@ import numpy as np
 
 from onedraw.errors import InvalidInput
 from onedraw.families import Bernoulli, Categorical, Family, Gaussian, Laplace, Poisson, StudentT
-from onedraw.families._count_power import power_table
 from onedraw.losses import BetaDivergence, Loss, LossBounds
-from onedraw.nn import likelihood
+from onedraw.nn.likelihood import LOSSES, declared_loss
 from onedraw.types import Array
 
 TINY = 1e-300
-KNOWN = "Bernoulli, Categorical, Normal, StudentT, Laplace and Poisson"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +78,78 @@ class DeclaredLoss:
         return BetaDivergence(self.family).loss_bounds(beta)
 
 
+@dataclass(frozen=True)
+class Reader:
+    """How a NumPyro distribution of one record is read.
+
+    Attributes:
+        family: from the distribution of a made-up record and the floor of its scale, the family.
+        eta: what the losses of ``onedraw.nn.likelihood`` take for ``eta``.
+        scale: the scale, of those that have one.
+        fixed: numbers that must be public constants, because the certificate depends on them.
+    """
+
+    family: Callable[[Any, Any], Family]
+    eta: Callable[[Any], Any]
+    scale: Callable[[Any], Any] | None = None
+    fixed: Callable[[Any], tuple[float, ...]] = lambda law: ()
+
+
+def _array(value: Any, shape: tuple[int, ...] = ()) -> Any:
+    jnp = importlib.import_module("jax.numpy")
+    return jnp.reshape(jnp.asarray(value), shape)
+
+
+def _log(value: Any) -> Any:
+    jnp = importlib.import_module("jax.numpy")
+    return jnp.log(jnp.maximum(value, TINY))
+
+
+def _classes(law: Any, floor: float | None) -> Categorical:
+    return Categorical(num_classes=int(law.probs.shape[-1]))
+
+
+def _student_t(law: Any, floor: Any) -> StudentT:
+    return StudentT(df=_degrees(law)[0], scale_floor=floor)
+
+
+def _degrees(law: Any) -> tuple[float, ...]:
+    return (float(np.ravel(law.df)[0]),)
+
+
+def _location(law: Any) -> Any:
+    return _array(law.loc)
+
+
+def _scale(law: Any) -> Any:
+    return _array(law.scale)
+
+
+READERS: Mapping[str, Reader] = {
+    "BernoulliLogits": Reader(lambda law, floor: Bernoulli(), lambda law: _array(law.logits)),
+    "BernoulliProbs": Reader(
+        lambda law, floor: Bernoulli(), lambda law: _array(_log(law.probs) - _log(1.0 - law.probs))
+    ),
+    "CategoricalLogits": Reader(_classes, lambda law: _array(law.logits, (-1,))),
+    "CategoricalProbs": Reader(_classes, lambda law: _array(_log(law.probs), (-1,))),
+    "Poisson": Reader(lambda law, floor: Poisson(), lambda law: _array(_log(law.rate))),
+    "Normal": Reader(lambda law, floor: Gaussian(scale_floor=floor), _location, _scale),
+    "Laplace": Reader(lambda law, floor: Laplace(scale_floor=floor), _location, _scale),
+    "StudentT": Reader(_student_t, _location, _scale, _degrees),
+}
+"""The distributions with a certificate, by the name of their class in NumPyro."""
+KNOWN = "Bernoulli, Categorical, Normal, StudentT, Laplace and Poisson"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ObservedLaw:
-    """Which loss the responses have; ``df`` is of a Student-t alone."""
+    """Which loss the responses have, and how it is read from their distribution."""
 
-    kind: str
     loss: Loss
-    floor: float | None = None
-    df: float | None = None
+    reader: Reader | None = None
+    """None of a declared density."""
+    fixed: tuple[float, ...] = ()
+    """Public constants of the distribution, which must not vary."""
     declared: DeclaredDensity | None = None
 
     @classmethod
@@ -97,66 +159,46 @@ class ObservedLaw:
         if declared is not None:
             if not 0.0 < declared.bound < np.inf:
                 raise InvalidInput(f"Expected a bound > 0 and finite on the density, got {declared.bound!r}.")
-            loss = DeclaredLoss(float(np.log(declared.bound)))
-            return cls(kind="declared", loss=loss, declared=declared)
-        if name in ("BernoulliLogits", "BernoulliProbs"):
-            return cls(kind="bernoulli", loss=BetaDivergence(Bernoulli()))
-        if name in ("CategoricalLogits", "CategoricalProbs"):
-            family: Family = Categorical(num_classes=int(_logits(law).shape[-1]))
-            return cls(kind="categorical", loss=BetaDivergence(family))
-        if name == "Poisson":
-            return cls(kind="poisson", loss=BetaDivergence(Poisson()))
-        if name not in ("Normal", "StudentT", "Laplace"):
+            return cls(loss=DeclaredLoss(float(np.log(declared.bound))), declared=declared)
+        if name not in READERS:
             raise InvalidInput(
                 f"The observed site has the distribution {name}, for which no bound of the loss is proved "
                 f"here; known are {KNOWN}. Pass declared=DeclaredDensity(bound=..., power_integral=...) if "
                 "its density is bounded, and a beta."
             )
-        if floor is None:
+        reader = READERS[name]
+        if reader.scale is not None and floor is None:
             raise InvalidInput(
                 f"A {name} density is bounded only if its scale is. Pass noise_floor=..., the smallest scale "
                 "that the model may use; smaller ones are read as that."
             )
-        if name == "StudentT":
-            df = float(np.ravel(law.df)[0])
-            family = StudentT(df=df, scale_floor=floor)
-            return cls(kind="student_t", loss=BetaDivergence(family), floor=floor, df=df)
-        family = Gaussian(scale_floor=floor) if name == "Normal" else Laplace(scale_floor=floor)
-        return cls(kind=family.name, loss=BetaDivergence(family), floor=floor)
+        return cls(loss=BetaDivergence(reader.family(law, floor)), reader=reader, fixed=reader.fixed(law))
 
-    def table(self, beta: float) -> dict[str, Any]:
-        """What the loss of counts needs beside beta."""
-        return likelihood.log_power_table(power_table(Poisson(), beta)) if self.kind == "poisson" else {}
+    def facts(self, beta: float) -> dict[str, Any]:
+        """What the loss needs beside the distribution and beta."""
+        family = self.loss.family
+        return {} if self.reader is None else LOSSES[family.name].facts(family, beta)
+
+    def varies(self, law: Any) -> bool:
+        """Whether another distribution of the same site has other values of what must be fixed."""
+        return self.reader is not None and self.reader.fixed(law) != self.fixed
 
     def loss_of(self, law: Any, response: Any, data: Any) -> Any:
         """The loss of one response under its distribution, within ``data["bounds"]``."""
         jnp, (lower, upper) = importlib.import_module("jax.numpy"), data["bounds"]
-        loss = self._computed(law, jnp.reshape(response, ()), data)
+        loss = self._computed(law, _array(response), data)
         return jnp.clip(jnp.where(jnp.isnan(loss), upper, loss), lower, upper)
 
     def _computed(self, law: Any, y: Any, data: Any) -> Any:
-        jnp, beta = importlib.import_module("jax.numpy"), data["beta"]
-
-        def single(value: Any) -> Any:
-            return jnp.reshape(jnp.asarray(value), ())
-
+        beta = data["beta"]
         if self.declared is not None:
-            assert isinstance(self.loss, DeclaredLoss)
-            integral = single(self.declared.power_integral(law, beta))
-            return likelihood.declared_loss(single(law.log_prob(y)), integral, beta, self.loss.log_bound)
-        if self.kind == "bernoulli":
-            return likelihood.bernoulli_loss(y, single(_log_odds(law)), beta)
-        if self.kind == "categorical":
-            logits = jnp.reshape(_logits(law), (-1,))
-            return likelihood.categorical_loss(jnp.clip(y, 0, logits.shape[0] - 1), logits, beta)
-        if self.kind == "poisson":
-            log_mean = jnp.log(jnp.maximum(single(law.rate), TINY))
-            return likelihood.poisson_loss(y, log_mean, beta, data["table"])
-        location, scale = single(law.loc), single(law.scale)
-        if self.df is not None:
-            return likelihood.student_t_loss(y, location, scale, beta, self.floor, self.df)
-        loss = {"gaussian": likelihood.gaussian_loss, "laplace": likelihood.laplace_loss}[self.kind]
-        return loss(y, location, scale, beta, self.floor)
+            log_bound = self.loss.family.log_sup_density
+            integral = _array(self.declared.power_integral(law, beta))
+            return declared_loss(_array(law.log_prob(y)), integral, beta, log_bound)
+        assert self.reader is not None
+        scale = None if self.reader.scale is None else self.reader.scale(law)
+        loss = LOSSES[self.loss.family.name]
+        return loss.beta_loss(y, self.reader.eta(law), scale, beta, data["facts"])
 
 
 def bare(law: Any, site: str) -> Any:
@@ -170,17 +212,3 @@ def bare(law: Any, site: str) -> Any:
             "the records that should not count."
         )
     return law
-
-
-def _log_odds(law: Any) -> Any:
-    if type(law).__name__ == "BernoulliLogits":
-        return law.logits
-    jnp = importlib.import_module("jax.numpy")
-    return jnp.log(jnp.maximum(law.probs, TINY)) - jnp.log(jnp.maximum(1.0 - law.probs, TINY))
-
-
-def _logits(law: Any) -> Any:
-    if type(law).__name__ == "CategoricalLogits":
-        return law.logits
-    jnp = importlib.import_module("jax.numpy")
-    return jnp.log(jnp.maximum(law.probs, TINY))

@@ -31,9 +31,10 @@ import numpy as np
 
 from onedraw._extras import optional
 from onedraw.errors import InvalidInput
+from onedraw.nn.columns import Outline
 from onedraw.nn.observed import DeclaredDensity, ObservedLaw, bare
 from onedraw.samplers.nuts import double_precision
-from onedraw.types import AnyArray, Array
+from onedraw.types import Array
 
 
 def numpyro_modules() -> SimpleNamespace:
@@ -50,24 +51,29 @@ def numpyro_modules() -> SimpleNamespace:
 
 
 class Program:
-    """A model that passed inspection. ``like`` are records whose shapes and types (not values) are public."""
+    """A model that passed inspection.
+
+    ``outline`` are names, shapes and types of the columns that its records have; no record is needed, and
+    none is kept. ``sites`` are names and shapes of the latent sites, ``law`` is that of the observed one.
+    """
 
     def __init__(
         self,
         model: Callable[..., Any],
-        like: Mapping[str, AnyArray],
+        outline: Outline,
         public: Mapping[str, Any],
         *,
-        noise_floor: float | None,
-        declared: DeclaredDensity | None,
+        noise_floor: float | None = None,
+        declared: DeclaredDensity | None = None,
     ) -> None:
         self._parts = numpyro_modules()
         self._jax = importlib.import_module("jax")
         self._model, self._public = self._unchecked(model), dict(public)
+        self.outline, self.noise_floor, self.declared = outline, noise_floor, declared
         with double_precision():
-            self._dummies = [_dummy(like, 1, variant) for variant in (0, 1)]
+            self._dummies = [_dummy(outline, 1, variant) for variant in (0, 1)]
             try:
-                first, longer = self._trace(self._dummies[0], 0), self._trace(_dummy(like, 3, 0), 0)
+                first, longer = self._trace(self._dummies[0], 0), self._trace(_dummy(outline, 3, 0), 0)
             except (NotImplementedError, TypeError, ValueError) as error:
                 raise InvalidInput(
                     f"The model could not be run on made-up records ({type(error).__name__}: {error}). It is "
@@ -82,7 +88,7 @@ class Program:
             flat, self._unravel = importlib.import_module("jax.flatten_util").ravel_pytree(template)
             self.dim = int(flat.size)
             self._refuse_data_in_prior(template)
-            self._refuse_what_jax_cannot_follow(like)
+            self._refuse_what_jax_cannot_follow()
 
     # -- running the model
 
@@ -237,13 +243,13 @@ class Program:
             raise InvalidInput("Expected a model with a latent site; this one has nothing to release.")
         return tuple(found)
 
-    def _refuse_what_jax_cannot_follow(self, like: Mapping[str, AnyArray]) -> None:
+    def _refuse_what_jax_cannot_follow(self) -> None:
         """Before anything is charged: the gradient is traced for records of these shapes, not computed."""
         data = {
-            "records": _dummy(like, 3, 0),
+            "records": _dummy(self.outline, 3, 0),
             "beta": 2.0,
             "bounds": np.zeros(2),
-            "table": self.law.table(2.0),
+            "facts": self.law.facts(2.0),
         }
         try:
             self._jax.eval_shape(self._jax.grad(self._total_loss), np.zeros(self.dim), data)
@@ -256,11 +262,9 @@ class Program:
 
     def _refuse_varying_tails(self) -> None:
         """Degrees of freedom must be a public constant: free ones have another certificate."""
-        if self.law.df is None:
-            return
         for seed, dummy in ((1, 0), (2, 1)):
             other = bare(self._trace(self._dummies[dummy], seed)[self.observed]["fn"], self.observed)
-            if float(np.ravel(other.df)[0]) != self.law.df:
+            if self.law.varies(other):
                 raise InvalidInput(
                     "The degrees of freedom of the observed StudentT vary; its certificate needs a public "
                     "constant. Fix them."
@@ -275,10 +279,10 @@ class Program:
             )
 
 
-def _dummy(like: Mapping[str, AnyArray], count: int, variant: int) -> dict[str, Any]:
+def _dummy(outline: Outline, count: int, variant: int) -> dict[str, Any]:
     """Made-up records of the right shapes and types; the two variants differ in every number."""
     found = {}
-    for name, value in like.items():
-        number = (1.0, 0.5)[variant] if value.dtype.kind == "f" else variant
-        found[name] = np.full((count, *value.shape[1:]), number, dtype=value.dtype)
+    for name, shape, dtype in outline:
+        number = (1.0, 0.5)[variant] if np.dtype(dtype).kind == "f" else variant
+        found[name] = np.full((count, *shape), number, dtype=dtype)
     return found

@@ -19,9 +19,15 @@ and the same uniform, which brings them close. Neither adapts: a kernel that ada
 Guarantee:
     The bound is of this kernel, started from ``initial``, on this density: a release that leans on it must be
     the state after t steps of this very kernel (``CoupledKernel.draws``). It is estimated, with a standard
-    error, for the data at hand: it does not hold for every data set, and no privacy guarantee follows from
-    it. It depends on the data, so it must not be published; compare it with a public number, and publish
-    that.
+    error, for the data at hand: it does not hold for every data set. It depends on the data, so it must not
+    be published; it is compared with a public number, ``sampler_error``, and that is published.
+
+    What is published is also paid for. A mechanism that draws with ``CoupledSampler`` is priced at
+    ``sampler_error`` = gamma or more: (epsilon, delta + (1 + e^epsilon) k gamma) for k draws
+    [proof: ``onedraw.samplers.nuts``], on the stated assumption that the k laws are within gamma of the
+    posterior for every data set. *Why the check changes nothing in that proof.* The released chains start
+    anew and have random numbers of their own, so their law, given that the pairs passed, is their law. []
+    Whether pairs pass depends on the data and is not covered, as with every diagnostic.
 
 Edge cases:
     A pair that has not met after ``max_steps`` makes the bound infinite.
@@ -43,7 +49,13 @@ import numpy as np
 from onedraw._validate import positive, whole
 from onedraw.errors import ConvergenceError, InvalidInput
 from onedraw.samplers.base import Draws, Evidence
-from onedraw.samplers.nuts import ChainTarget, LogDensity, double_precision, require_jax
+from onedraw.samplers.nuts import (
+    ChainTarget,
+    LogDensity,
+    double_precision,
+    not_for_regressions,
+    require_jax,
+)
 from onedraw.types import AnyArray, Array
 
 ERRORS = 3.0
@@ -76,7 +88,7 @@ class CoupledKernel:
             )
 
     def meeting_times(self, target: ChainTarget, rng: np.random.Generator) -> AnyArray:
-        """tau of every pair, (pairs,); ``max_steps`` + 1 where a pair has not met. Private."""
+        """tau of every pair, (pairs,); ``max_steps`` + 1 where a pair has not met. It may not leave."""
         jax = importlib.import_module("jax")
         first, second = target.initial(self.pairs, rng), target.initial(self.pairs, rng)
         seeds = rng.integers(0, 2**32, size=(self.pairs, 2), dtype=np.uint32)
@@ -87,7 +99,7 @@ class CoupledKernel:
         return np.array(times)
 
     def total_variation(self, times: AnyArray, iterations: AnyArray) -> tuple[Array, Array]:
-        """The estimated bound at each number of iterations, and its standard error. Private."""
+        """The estimated bound at each number of iterations, and its standard error. They may not leave."""
         after = np.asarray(iterations)[:, None]
         excess = np.maximum(0.0, np.ceil((times[None, :] - self.lag - after) / self.lag))
         bound = excess.mean(axis=1)
@@ -96,7 +108,7 @@ class CoupledKernel:
         return np.where(unmet, np.inf, bound), error
 
     def draws(self, target: ChainTarget, num: int, iterations: int, rng: np.random.Generator) -> Array:
-        """``num`` independent chains' states (num, p) after exactly ``iterations`` steps. Private."""
+        """States (num, p) of independent chains after exactly ``iterations`` steps. They may not leave."""
         jax = importlib.import_module("jax")
         starts = target.initial(num, rng)
         seeds = rng.integers(0, 2**32, size=(num, 2), dtype=np.uint32)
@@ -112,7 +124,8 @@ class CoupledSampler:
     """Draws after ``iterations`` steps of ``kernel``, if pairs bound its distance by ``sampler_error``.
 
     The comparison adds three standard errors to the estimate. ``chains`` is how many independent draws may be
-    asked for.
+    asked for. A release pays for ``sampler_error`` in delta, so choose it far below exp(-epsilon), which
+    takes many pairs: m of them show no less than 18/m.
     """
 
     evidence_level: ClassVar[str] = "diagnosed"
@@ -133,8 +146,17 @@ class CoupledSampler:
                 "pairs cannot show less. Raise the kernel's pairs."
             )
 
+    @property
+    def stated_error(self) -> float:
+        """The distance from the posterior that the evidence itself states."""
+        return float(self.sampler_error)
+
     def check(self, posterior: Any) -> None:
-        """Refuse before any budget is spent where the extra is missing."""
+        """Refuse the posterior of a regression, before any budget is spent."""
+        raise not_for_regressions(type(self).__name__)
+
+    def require(self) -> None:
+        """Refuse where the extra is missing, before any budget is spent."""
         require_jax()
 
     def sample(self, posterior: ChainTarget, num_draws: int, rng: np.random.Generator) -> Draws:
@@ -163,7 +185,7 @@ class CoupledSampler:
                 f"{kernel.pairs} pairs of coupled chains with lag {kernel.lag} met early enough to "
                 f"estimate, with three standard errors to spare, that the draw's law after {self.iterations} "
                 f"iterations is within {self.sampler_error:g} of the posterior in total variation. That is "
-                "an estimate for the data at hand."
+                "an estimate for the data at hand; delta includes the price of that distance."
             ),
         )
 

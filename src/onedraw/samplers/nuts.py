@@ -43,6 +43,7 @@ import numpy as np
 from onedraw._extras import optional
 from onedraw._validate import positive, whole
 from onedraw.errors import ConvergenceError, InvalidInput, NonFiniteDensity
+from onedraw.private import Withheld
 from onedraw.samplers import diagnostics
 from onedraw.samplers.base import Draws, Evidence
 from onedraw.types import AnyArray, Array
@@ -61,7 +62,7 @@ class LogDensity(Hashable, Protocol):
 
 
 class ChainTarget(Protocol):
-    """A posterior that chains can run on. Private."""
+    """A posterior that chains can run on; it may not leave."""
 
     @property
     def density(self) -> LogDensity: ...
@@ -77,9 +78,9 @@ class ChainTarget(Protocol):
         """Quantities (m, q) of positions (m, p) whose convergence matters: predictions at public points."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Chains:
-    """Kept states: positions (a tree, leading axes chains and kept) and (chains, kept) arrays. Private."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Chains(Withheld):
+    """Kept states: positions (a tree, leading axes chains and kept) and (chains, kept) arrays."""
 
     positions: Any
     log_density: Array
@@ -111,6 +112,8 @@ class NutsSampler:
 
     evidence_level: ClassVar[str] = "diagnosed"
     continuous: ClassVar[bool] = True
+    stated_error: ClassVar[float] = 0.0
+    """The distance from the posterior that the evidence itself states; the diagnostics here state none."""
 
     chains: int = 4
     warmup: int = 1000
@@ -139,7 +142,11 @@ class NutsSampler:
             raise InvalidInput(f"Expected max_rhat > 1, got max_rhat={self.max_rhat!r}. For example 1.01.")
 
     def check(self, posterior: Any) -> None:
-        """Refuse before any budget is spent where the extra is missing."""
+        """Refuse the posterior of a regression, before any budget is spent."""
+        raise not_for_regressions(type(self).__name__)
+
+    def require(self) -> None:
+        """Refuse where the extra is missing, before any budget is spent."""
         require_jax()
 
     def sample(self, posterior: ChainTarget, num_draws: int, rng: np.random.Generator) -> Draws:
@@ -208,7 +215,7 @@ class NutsSampler:
     def _diagnose(
         self, chains: Chains, positions: Array, monitored: Callable[[Array], Array]
     ) -> dict[str, float]:
-        """The worst of every diagnostic, by name. Private."""
+        """The worst of every diagnostic, by name; it depends on the data and may not leave."""
         columns = [chains.log_density]
         watched = monitored(positions.reshape(-1, positions.shape[-1]))
         columns += list(np.moveaxis(watched.reshape(self.chains, self.kept, -1), -1, 0))
@@ -252,6 +259,14 @@ def _not_converged(sampler: NutsSampler) -> str:
         f"charged stays charged. Raise warmup (now {sampler.warmup}) and kept (now {sampler.kept}), raise "
         f"target_acceptance (now {sampler.target_acceptance:g}) towards 0.99, bring the features to order "
         "one by public bounds, or use a smaller model; choose by public facts or on public data."
+    )
+
+
+def not_for_regressions(sampler: str) -> InvalidInput:
+    """The error of a sampler by chains that a regression was given."""
+    return InvalidInput(
+        f"{sampler} is for networks and NumPyro models, which have no exact sampler; a regression has. Leave "
+        "sampler out."
     )
 
 
