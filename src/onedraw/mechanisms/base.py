@@ -197,7 +197,9 @@ class Mechanism(ABC):
     @property
     def description(self) -> dict[str, Any]:
         """Name, options and solved numbers as plain values, for the release."""
-        plain = {name: value for name, value in self.options.items() if is_plain(value)}
+        # Lists, as JSON has no tuples: a release that was read from a file equals the one written to it.
+        options = {name: value for name, value in self.options.items() if is_plain(value)}
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
         return {"name": self.name, "options": plain, "numbers": dict(self._numbers())}
 
     def check_records(self, records: Any) -> None:
