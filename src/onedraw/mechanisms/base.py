@@ -109,6 +109,18 @@ class Mechanism(ABC):
 
     promise: Guarantee | None = solved()
     shape: Shape | None = solved()
+    settled: tuple[Any, ...] | None = solved()
+    """The options and the shape that the promise was made for."""
+
+    def __post_init__(self) -> None:
+        if self.settled is not None and self.settled != self._settings():
+            raise CalibrationError(
+                f"This {type(self).__name__} was calibrated with other options or for another model, and its "
+                "guarantee holds for these only. Set the options first, then call calibrate(request, shape)."
+            )
+
+    def _settings(self) -> tuple[Any, ...]:
+        return tuple(self.options.items()), self.shape
 
     # -- what a mechanism says
 
@@ -178,7 +190,7 @@ class Mechanism(ABC):
         fresh._check_request(request)
         placed = replace(fresh, shape=replace(shape, model=fresh._described(shape.model)))
         placed._check_model(placed.model)
-        return placed._solve(request)
+        return replace(placed._solve(request), settled=placed._settings())
 
     @property
     def guarantee(self) -> Guarantee:
