@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from onedraw.mechanisms import AdaSSP, Records
+from onedraw.families import Gaussian
+from onedraw.mechanisms import AdaSSP, Shape
 from onedraw.mechanisms._linear import symmetric
 from onedraw.model import RegressionModel
+from onedraw.privacy import Request
+from onedraw.records import Records
 
 NEIGHBOURS = ["replace_one", "add_remove"]
 
@@ -28,10 +31,14 @@ def moves(common, one, other):
     return np.array([np.linalg.norm(a - b) for a, b in zip(*pairs, strict=True)])
 
 
-def build(neighbours, rows=1, norm=2.0, bound=3.0, **options):
-    return AdaSSP(feature_norm=norm, response_bound=bound).calibrate(
-        **{"epsilon": 1.0, "delta": 1e-6, "neighbours": neighbours, "rows_per_person": rows, **options}
-    )
+def linear(*features, **facts):
+    return RegressionModel(family=Gaussian(), features=features, **facts)
+
+
+def build(neighbours, rows=1, model=None, epsilon=1.0):
+    request = Request(epsilon=epsilon, delta=1e-6, neighbours=neighbours, rows_per_person=rows)
+    mechanism = AdaSSP(feature_norm=2.0, response_bound=3.0)
+    return mechanism.calibrate(request, Shape(model=model or linear("x", fit_intercept=False)))
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
@@ -95,13 +102,12 @@ def test_the_noise_is_symmetric_and_standard():
 
 
 @pytest.mark.statistical
-def test_the_release_carries_the_noise_of_the_products():
+def test_the_release_carries_the_noise_of_the_products(released):
     """All features 0: X'y is noise alone, over a ridge that is noise too, so its sign is a fair coin and its
     size is bounded by both; 400 seeds, six standard errors."""
     mechanism = build("add_remove")
     data = Records(features=np.zeros((5, 1)), response=np.full(5, 3.0))
-    model = RegressionModel(kind="linear", features=("x",), fit_intercept=False)
-    values = np.array([mechanism.release(data, model=model, random_state=s).draws[0][0] for s in range(400)])
+    values = np.array([released(mechanism, data, seed).draws[0][0] for seed in range(400)])
     assert abs((values > 0).mean() - 0.5) < 6 * 0.025
     scale = mechanism.noise_scales()
     ridge = scale[1] * np.sqrt(np.log(2 / 0.05))
@@ -109,17 +115,14 @@ def test_the_release_carries_the_noise_of_the_products():
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
-def test_a_large_epsilon_recovers_least_squares(neighbours):
+def test_a_large_epsilon_recovers_least_squares(neighbours, released):
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, size=(3000, 2))
     y = np.clip(x @ [0.7, -0.2] + 0.3 + 0.1 * rng.normal(size=3000), -3, 3)
-    model = RegressionModel(kind="linear", features=("a", "b"))
-    release = build(neighbours, epsilon=1e6).release(
-        Records(features=x, response=y), model=model, random_state=0
-    )
+    mechanism = build(neighbours, model=linear("a", "b"), epsilon=1e6)
+    release = released(mechanism, Records(features=x, response=y), 0)
     expected = np.linalg.lstsq(np.column_stack([x, np.ones(3000)]), y, rcond=None)[0]
     np.testing.assert_allclose(release.draws[0], expected, atol=1e-4)
-    assert release.num_records == (3000 if neighbours == "replace_one" else None)
 
 
 def test_the_ridge_vanishes_where_the_data_are_informative():
@@ -131,15 +134,14 @@ def test_the_ridge_vanishes_where_the_data_are_informative():
 @pytest.mark.statistical
 def test_each_statistic_carries_its_noise(monkeypatch):
     """No records: the three statistics are noise alone. Kolmogorov-Smirnov at level 1e-4 with fixed seeds."""
-    mechanism = build("replace_one")
+    mechanism = build("replace_one", model=linear("a", "b", fit_intercept=False))
     smallest, moments, ridge, true_eigh = [], [], 1e12, np.linalg.eigh
     monkeypatch.setattr(AdaSSP, "ridge", lambda self, noisy, dim: smallest.append(noisy) or ridge)
     monkeypatch.setattr(np.linalg, "eigh", lambda matrix: moments.append(matrix) or true_eigh(matrix))
     data = Records(features=np.zeros((0, 2)), response=np.zeros(0))
-    model = RegressionModel(kind="linear", features=("a", "b"), fit_intercept=False)
     products = []
     for seed in range(1500):
-        values, _ = mechanism._values(data, model, np.random.default_rng(seed))
+        values, _ = mechanism._values(data, np.random.default_rng(seed))
         products.append(values[0] * ridge)
     moments, products = np.array(moments), np.array(products)
     columns = [np.array(smallest)], [moments[:, 0, 0], moments[:, 0, 1]], [products[:, 0], products[:, 1]]

@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conjugate posterior draws: divergences by quadrature, worst cases by enumeration, exact privacy curves."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
 import onedraw
-from onedraw.mechanisms import BetaBernoulliDraw, GaussianMeanDraw, Records
+from onedraw.families import Bernoulli, Gaussian
+from onedraw.mechanisms import BetaBernoulliDraw, GaussianMeanDraw, Shape
 from onedraw.mechanisms._beta_bernoulli import logit_beta
-from onedraw.mechanisms.conjugate_rdp import beta_bernoulli_rdp, beta_renyi, rdp_to_epsilon
+from onedraw.mechanisms._renyi import beta_bernoulli_rdp, beta_renyi, rdp_to_epsilon
 from onedraw.model import RegressionModel
-from onedraw.privacy import Guarantee
+from onedraw.privacy import Guarantee, Request
+from onedraw.records import Records
 
-INTERCEPT = RegressionModel(kind="logistic", features=())
+PROBABILITY = Shape(model=RegressionModel(family=Bernoulli(), features=()))
+MEAN = Shape(model=RegressionModel(family=Gaussian(), features=()))
+
+
+def calibrated(mechanism, shape=PROBABILITY, **request):
+    return mechanism.calibrate(Request(**request), shape)
 
 
 def test_the_golden_value():
@@ -112,7 +117,9 @@ def exact_delta(one, other, epsilon):
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_the_calibrated_draw_keeps_delta_on_extreme_data(relation):
     epsilon, delta, prior = 1.0, 1e-3, (1.0, 1.0)
-    mechanism = BetaBernoulliDraw(prior=prior).calibrate(epsilon=epsilon, delta=delta, neighbours=relation)
+    mechanism = calibrated(
+        BetaBernoulliDraw(prior=prior), epsilon=epsilon, delta=delta, neighbours=relation
+    )
     w = mechanism.weight
     worst = 0.0
     for n in (1, 2, 30):
@@ -128,14 +135,11 @@ def test_the_calibrated_draw_keeps_delta_on_extreme_data(relation):
     assert rdp_to_epsilon(rdp, 1 + np.geomspace(1e-2, 1e3, 100), delta) > epsilon
 
 
-def test_a_large_epsilon_gives_the_ordinary_posterior():
-    assert BetaBernoulliDraw(prior=(20.0, 20.0)).calibrate(epsilon=50.0, delta=1e-5).weight == 1.0
+def test_a_large_epsilon_gives_the_ordinary_posterior(released):
+    mechanism = calibrated(BetaBernoulliDraw(prior=(20.0, 20.0)), epsilon=50.0, delta=1e-5)
+    assert mechanism.weight == 1.0
     data = Records(features=np.zeros((4000, 0)), response=(np.arange(4000) < 1000).astype(float))
-    release = (
-        BetaBernoulliDraw(prior=(20.0, 20.0))
-        .calibrate(epsilon=50.0, delta=1e-5)
-        .release(data, model=INTERCEPT, random_state=0)
-    )
+    release = released(mechanism, data, 0)
     assert 1 / (1 + np.exp(-release.draws[0][0])) == pytest.approx(1020 / 4040, abs=0.03)
 
 
@@ -156,7 +160,8 @@ def test_the_gaussian_mean_attains_delta(num_records):
     epsilon, delta, bound, residual, prior = 1.0, 1e-4, 2.0, 0.5, 3.0
     mechanism = GaussianMeanDraw(
         response_bound=bound, noise_scale=residual, prior_scale=prior, num_records=num_records
-    ).calibrate(epsilon=epsilon, delta=delta)
+    )
+    mechanism = calibrated(mechanism, MEAN, epsilon=epsilon, delta=delta)
     assert mechanism.weight < 1.0
     sizes = [num_records] if num_records else [1, 6, 1000]
     for n in sizes:
@@ -168,32 +173,28 @@ def test_the_gaussian_mean_attains_delta(num_records):
             assert exact == pytest.approx(delta, rel=1e-4)
 
 
-def test_the_gaussian_mean_is_that_of_the_clipped_responses():
+def test_the_gaussian_mean_is_that_of_the_clipped_responses(released):
     data = Records(features=np.zeros((1000, 0)), response=np.r_[np.full(999, 0.5), 1e9])
-    model = RegressionModel(kind="linear", features=())
-    mechanism = GaussianMeanDraw(response_bound=1.0, num_records=1000).calibrate(epsilon=100.0, delta=1e-3)
-    release = mechanism.release(data, model=model, random_state=0)
+    mechanism = GaussianMeanDraw(response_bound=1.0, num_records=1000)
+    release = released(calibrated(mechanism, MEAN, epsilon=100.0, delta=1e-3), data, 0)
     assert release.draws[0][0] == pytest.approx(0.5, abs=0.2)
     assert any("response_bound=1" in line for line in release.assumptions)
 
 
-def test_what_they_cannot_do_is_refused():
+def test_what_they_cannot_do_is_refused(released):
     with pytest.raises(onedraw.CalibrationError, match="no guarantee at delta=0"):
-        BetaBernoulliDraw().calibrate(epsilon=1.0)
+        calibrated(BetaBernoulliDraw(), epsilon=1.0)
     with pytest.raises(onedraw.InvalidInput, match="replace_one' only"):
-        GaussianMeanDraw(response_bound=1.0).calibrate(epsilon=1.0, delta=1e-5, neighbours="add_remove")
+        calibrated(
+            GaussianMeanDraw(response_bound=1.0), MEAN, epsilon=1.0, delta=1e-5, neighbours="add_remove"
+        )
     with pytest.raises(onedraw.InvalidInput, match="num_records must be public"):
-        BetaBernoulliDraw(num_records=5).calibrate(epsilon=1.0, delta=1e-5, neighbours="add_remove")
+        calibrated(BetaBernoulliDraw(num_records=5), epsilon=1.0, delta=1e-5, neighbours="add_remove")
     with pytest.raises(onedraw.InvalidInput, match="rows_per_person=1 only, got rows_per_person=2"):
-        BetaBernoulliDraw(num_records=5).calibrate(epsilon=1.0, delta=1e-5, rows_per_person=2)
-    mechanism = BetaBernoulliDraw(num_records=5).calibrate(epsilon=1.0, delta=1e-5)
+        calibrated(BetaBernoulliDraw(num_records=5), epsilon=1.0, delta=1e-5, rows_per_person=2)
+    mechanism = calibrated(BetaBernoulliDraw(num_records=5), epsilon=1.0, delta=1e-5)
     data = Records(features=np.zeros((4, 0)), response=np.zeros(4))
     with pytest.raises(
         onedraw.InvalidInput, match="num_records=5 that the mechanism was calibrated for, got 4"
     ):
-        mechanism.release(data, model=INTERCEPT)
-    with pytest.raises(onedraw.InvalidInput, match="intercept and no features, got 1"):
-        dataclasses.replace(mechanism, num_records=None).release(
-            Records(features=np.zeros((4, 1)), response=np.zeros(4)),
-            model=RegressionModel(kind="logistic", features=("x",)),
-        )
+        released(mechanism, data)

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One contract for every mechanism: calibrated before data, open about its guarantee, and discreet."""
+"""One contract for every registered mechanism: calibrated before data, open about its guarantee, discreet.
+
+A mechanism enters by being registered; ``tests/conftest.py`` makes an example of it from what it declares.
+"""
 
 import dataclasses
-import importlib.util
+import inspect
 import json
 import math
 
@@ -11,377 +14,333 @@ import pytest
 
 import onedraw
 from onedraw import mechanisms
-from onedraw.families import Bernoulli
-from onedraw.losses import BetaDivergence
-from onedraw.mechanisms import (
-    AdaSSP,
-    BetaBernoulliDraw,
-    BetaBernoulliNoiseAware,
-    BetaBernoulliSSP,
-    GaussianMeanDraw,
-    GibbsPosterior,
-    LinearNoiseAware,
-    LinearSSP,
-    LipschitzGibbs,
-    ObjectivePerturbation,
-    OnePosteriorSample,
-    OutputPerturbation,
-    Records,
-)
-from onedraw.mechanisms._base import EXACTNESS, BoundedMechanism
+from onedraw.families import FAMILIES
+from onedraw.mechanisms import Mechanism, OnePosterior, Requirements, Shape
 from onedraw.mechanisms._bounds import bounded_design
-from onedraw.model import NetworkModel, RegressionModel
-from onedraw.nn import DPSGD, DPVI, BetaSGD, NutsSampler
-from onedraw.nn.mechanism import CONVERGED, NetworkSample
-from onedraw.nn.offered import BY_GRADIENTS
-from onedraw.priors import Prior
-from onedraw.privacy import Guarantee
+from onedraw.mechanisms.base import EXACTNESS, build
+from onedraw.privacy import Guarantee, Request
 from onedraw.privacy.guarantee import NEIGHBOURS
-from onedraw.samplers import RejectionSampler
-
-LOGISTIC = RegressionModel(kind="logistic", features=("x",))
-LINEAR = RegressionModel(kind="linear", features=("x",))
-PROBABILITY = RegressionModel(kind="logistic", features=())
-MEAN = RegressionModel(kind="linear", features=())
-NETWORK = NetworkModel(features=("x",), hidden_layer_sizes=(), classes=(0, 1))
-SHORT = {"model": NETWORK, "num_records": 60, "batch_size": 30, "epochs": 1}
+from onedraw.private import Private
+from onedraw.publishing import Plan, make_plan, publish
+from onedraw.records import Records
+from onedraw.registry import MECHANISMS, choose, read_mechanism
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """A mechanism, the model that it fits, what it needs to be calibrated, and what it cannot do without."""
-
-    mechanism: object
-    model: RegressionModel | NetworkModel
-    delta: float = 0.0
-    add_remove: bool = True
-    bounds: tuple = ()
-
-    @property
-    def by_weight(self):
-        """Whether it is calibrated by the weight of a loss, and so has a calibration and not a promise."""
-        return isinstance(self.mechanism, OnePosteriorSample)
-
-    @property
-    def field(self):
-        return "calibration" if self.by_weight else "promise"
+@pytest.fixture
+def example(mechanism_name, examples):
+    return examples.mechanism(mechanism_name)
 
 
-CASES = {
-    "OnePosteriorSample": Case(
-        OnePosteriorSample(loss=BetaDivergence(Bernoulli()), prior=Prior(), sampler=RejectionSampler()),
-        LOGISTIC,
-    ),
-    "GibbsPosterior": Case(
-        GibbsPosterior(feature_norm=1.5, num_parameters=2),
-        LOGISTIC,
-        bounds=("feature_norm", "num_parameters"),
-    ),
-    "LipschitzGibbs": Case(LipschitzGibbs(feature_norm=1.5), LOGISTIC, delta=1e-5, bounds=("feature_norm",)),
-    "OutputPerturbation": Case(
-        OutputPerturbation(feature_norm=1.5), LOGISTIC, add_remove=False, bounds=("feature_norm",)
-    ),
-    "ObjectivePerturbation": Case(
-        ObjectivePerturbation(feature_norm=1.5), LOGISTIC, add_remove=False, bounds=("feature_norm",)
-    ),
-    "AdaSSP": Case(
-        AdaSSP(feature_norm=1.5, response_bound=1.0), LINEAR, 1e-5, bounds=("feature_norm", "response_bound")
-    ),
-    "LinearSSP": Case(
-        LinearSSP(feature_norm=1.5, response_bound=1.0, draws=4),
-        LINEAR,
-        bounds=("feature_norm", "response_bound"),
-    ),
-    "LinearNoiseAware": Case(
-        LinearNoiseAware(feature_norm=1.5, response_bound=1.0, draws=4, warm_up=5),
-        LINEAR,
-        bounds=("feature_norm", "response_bound"),
-    ),
-    "BetaBernoulliSSP": Case(BetaBernoulliSSP(draws=4), PROBABILITY),
-    "BetaBernoulliNoiseAware": Case(BetaBernoulliNoiseAware(draws=4), PROBABILITY, add_remove=False),
-    "BetaBernoulliDraw": Case(BetaBernoulliDraw(), PROBABILITY, delta=1e-5),
-    "GaussianMeanDraw": Case(
-        GaussianMeanDraw(response_bound=1.0), MEAN, delta=1e-5, add_remove=False, bounds=("response_bound",)
-    ),
-    "NetworkSample": Case(
-        NetworkSample(
-            model=NETWORK,
-            loss=BetaDivergence(Bernoulli()),
-            prior=Prior(),
-            sampler=NutsSampler(warmup=300, kept=100, min_ess=20, max_rhat=1.3),
-        ),
-        NETWORK,
-    ),
-    "DPSGD": Case(DPSGD(**SHORT), NETWORK, delta=1e-5, bounds=("num_records",)),
-    "BetaSGD": Case(
-        BetaSGD(**SHORT, feature_norm=1.5), NETWORK, delta=1e-5, bounds=("num_records", "feature_norm")
-    ),
-    "DPVI": Case(DPVI(**SHORT, draws=3), NETWORK, delta=1e-5, bounds=("num_records",)),
-}
-RELATIONS = [
-    (name, relation)
-    for name, case in CASES.items()
-    for relation in ("replace_one", "add_remove")
-    if relation == "replace_one" or case.add_remove
-]
-NEEDS_JAX = [name for name, case in CASES.items() if case.model is NETWORK]
+def relations(required):
+    """The (neighbours, rows per person) under which a mechanism has a guarantee."""
+    if required.count:
+        return [("replace_one", 1)]
+    return [(relation, rows) for relation in NEIGHBOURS for rows in (1, 2)]
 
 
-def driven(names, values):
-    """``parametrize`` with a mark on the mechanisms that need the jax extra."""
-    jax = [
-        pytest.mark.jax,
-        pytest.mark.skipif(importlib.util.find_spec("jax_privacy") is None, reason="needs the jax extra"),
-    ]
-
-    def name_of(value):
-        return value if isinstance(value, str) else value[0]
-
-    return pytest.mark.parametrize(
-        names,
-        [
-            pytest.param(
-                *([value] if isinstance(value, str) else value),
-                marks=jax if name_of(value) in NEEDS_JAX else (),
-            )
-            for value in values
-        ],
-    )
+def test_every_exported_mechanism_is_registered_under_its_name():
+    exported = [getattr(mechanisms, name) for name in mechanisms.__all__]
+    concrete = {kind for kind in exported if issubclass(kind, Mechanism) and not inspect.isabstract(kind)}
+    regressions = {kind for kind in MECHANISMS.values() if "regression" in kind.requirements.forms}
+    assert concrete == regressions
+    assert all(name == kind.name for name, kind in MECHANISMS.items())
 
 
-every = driven("name", CASES)
+def test_mechanisms_are_abstract_or_final():
+    """Nothing that is offered is the base of something else that is."""
+    for kind in MECHANISMS.values():
+        assert not [other for other in MECHANISMS.values() if other is not kind and issubclass(other, kind)]
 
 
-def records(model, n=60, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-1, 1, size=(n, model.num_features))
-    if model.kind in ("logistic", "network"):
-        return Records(features=x, response=(rng.random(n) < 0.6).astype(float))
-    return Records(features=x, response=rng.uniform(-1, 1, size=n))
-
-
-def calibrated(name, **options):
-    case = CASES[name]
-    return case.mechanism.calibrate(**{"epsilon": 1.0, "delta": case.delta, **options})
-
-
-def test_every_exported_mechanism_is_under_contract():
-    regressions = set(mechanisms.__all__) - {"Mechanism", "Records"}
-    networks = {kind.__name__ for kind in BY_GRADIENTS.values()} | {"NetworkSample"}
-    assert set(CASES) == regressions | networks
-    assert set(NEEDS_JAX) == networks
-
-
-@every
-def test_an_uncalibrated_mechanism_promises_and_releases_nothing(name):
-    case = CASES[name]
+def test_an_uncalibrated_mechanism_promises_and_publishes_nothing(example):
+    plan = Plan(mechanism=example.mechanism)
     for use in (
-        lambda: case.mechanism.guarantee,
-        lambda: case.mechanism.release(records(case.model), model=case.model),
+        lambda: example.mechanism.guarantee,
+        lambda: example.mechanism.model,
+        lambda: plan.guarantee,
+        lambda: publish(plan, lambda: pytest.fail("read before there was a guarantee")),
     ):
-        with pytest.raises(
-            onedraw.CalibrationError, match=r"no guarantee yet: call calibrate\(epsilon=...\)"
-        ):
+        with pytest.raises(onedraw.CalibrationError, match=r"no guarantee yet: call calibrate\(request, sha"):
             use()
 
 
-@driven(("name", "relation"), RELATIONS)
-def test_the_guarantee_echoes_what_was_asked_for(name, relation):
-    rows = 2 if CASES[name].add_remove else 1
-    mechanism = calibrated(name, epsilon=0.7, neighbours=relation, rows_per_person=rows)
-    guarantee = mechanism.guarantee
-    assert (guarantee.epsilon, guarantee.delta) == (0.7, CASES[name].delta)
-    assert (guarantee.neighbours, guarantee.rows_per_person) == (relation, rows)
-    assert mechanism is not CASES[name].mechanism
-    assert getattr(CASES[name].mechanism, CASES[name].field) is None
+def test_the_guarantee_echoes_what_was_asked_for(example):
+    for relation, rows in relations(example.required):
+        mechanism = example.calibrated(epsilon=0.7, neighbours=relation, rows_per_person=rows)
+        guarantee = mechanism.guarantee
+        assert isinstance(guarantee, Guarantee)
+        assert (guarantee.epsilon, guarantee.delta) == (0.7, example.delta)
+        assert (guarantee.neighbours, guarantee.rows_per_person) == (relation, rows)
+
+
+def test_calibration_gives_a_new_object_and_leaves_no_trace(example):
+    """A second calibration is that of the options alone, whatever the first one solved for."""
+    first = example.calibrated(epsilon=0.3)
+    assert first is not example.mechanism
+    assert example.mechanism.promise is None
+    assert example.mechanism.shape is None
     with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(mechanism, CASES[name].field, None)
-    assert mechanism.calibrate(epsilon=2.0, delta=CASES[name].delta).guarantee.epsilon == 2.0
-
-
-@driven(("name", "relation"), RELATIONS)
-def test_a_release_survives_json_and_carries_its_facts(name, relation):
-    case = CASES[name]
-    mechanism = calibrated(name, neighbours=relation)
-    release = mechanism.release(
-        records(case.model), model=case.model, random_state=1, assumptions=("One.",), receipt={"dataset": "d"}
+        first.promise = None
+    again = first.calibrate(
+        Request(epsilon=2.0, delta=example.delta), Shape(model=example.model, num_records=60)
     )
-    assert onedraw.Release.from_json(release.to_json()) == release
-    assert release.guarantee == mechanism.guarantee
-    assert isinstance(release.guarantee, Guarantee)
-    assert release.assumptions[0] == "One."
-    assert (release.receipt, release.seeded, release.model) == ({"dataset": "d"}, True, case.model)
-    assert release.num_records == (60 if relation == "replace_one" else None)
-    assert np.array(release.draws).shape == (mechanism.guarantee.draws, case.model.dim)
-    assert release.evidence.level in ("searched", "accounted", "diagnosed")
-    # A number of records that all neighbours have is a fact, no declaration that the guarantee rests on.
-    known = {"num_parameters"} | ({"num_records"} if relation == "replace_one" else set())
-    for bound in set(case.bounds) - known:
-        assert any(f"{bound}={getattr(mechanism, bound):g}" in line for line in release.assumptions)
+    assert again == example.calibrated(epsilon=2.0)
+    assert again.guarantee.epsilon == 2.0
 
 
-@every
-def test_a_release_depends_on_the_data_through_its_draws_alone(name):
+def test_a_release_survives_json_and_carries_its_facts(example, examples, released):
+    for relation, rows in relations(example.required):
+        mechanism = example.calibrated(neighbours=relation, rows_per_person=rows)
+        data = examples.records(example.model)
+        release = released(mechanism, data, 1, assumptions=("One.", *mechanism.own_assumptions))
+        assert onedraw.Release.from_json(release.to_json()) == release
+        assert release.guarantee == mechanism.guarantee
+        assert release.assumptions[0] == "One."
+        assert (release.receipt, release.seeded, release.model) == (None, True, mechanism.model)
+        assert release.num_records == (60 if (relation, rows) == ("replace_one", 1) else None)
+        assert np.array(release.draws).shape == (mechanism.guarantee.draws, mechanism.model.dim)
+        assert release.evidence.level == mechanism.evidence_level
+        for bound in example.required.needs:
+            declared = f"{bound}={getattr(mechanism, bound):g}"
+            assert any(declared in line for line in release.assumptions)
+
+
+def test_a_release_names_the_mechanism_and_every_option_of_it(example):
+    """So the file alone says what was done, and the same mechanism can be built from it."""
+    description = json.loads(json.dumps(example.calibrated().description))
+    assert description["name"] == example.mechanism.name
+    rebuilt = read_mechanism(description)
+    assert type(rebuilt) is type(example.mechanism)
+    assert rebuilt.options == example.mechanism.options
+    assert set(description["options"]) | {"sampler"} == {*example.mechanism.option_names(), "sampler"}
+    for value in description["numbers"].values():
+        assert value is None or isinstance(value, str | float)
+
+
+def test_a_release_depends_on_the_data_through_its_draws_alone(example, examples, released):
     """Two data sets with nothing in common but their size: all but the draws (and what follows) is equal."""
-    case = CASES[name]
-    mechanism = calibrated(name)
-    other = records(case.model, seed=9)
-    response = other.response[::-1].copy()
-    contents = [
-        mechanism.release(data, model=case.model, random_state=1).to_dict()
-        for data in (records(case.model), Records(features=-other.features, response=response))
-    ]
-    for content in contents:
-        for key in ("draws", "parameters", "digest"):
-            del content[key]
-    assert json.dumps(contents[0]) == json.dumps(contents[1])
+    mechanism, other = example.calibrated(), examples.records(example.model, seed=9)
+    mirrored = Records(features=-other.features, response=other.response[::-1].copy())
+    releases = [released(mechanism, data, 1) for data in (examples.records(example.model), mirrored)]
+    assert json.dumps(examples.facts(releases[0])) == json.dumps(examples.facts(releases[1]))
 
 
-@every
-def test_a_seed_repeats_a_release_and_no_seed_does_not(name):
-    case = CASES[name]
-    mechanism, data = calibrated(name), records(case.model)
-    one, two = (mechanism.release(data, model=case.model, random_state=3) for _ in range(2))
+def test_a_seed_repeats_a_release_and_no_seed_does_not(example, examples, released):
+    mechanism, data = example.calibrated(), examples.records(example.model)
+    one, two = (released(mechanism, data, 3) for _ in range(2))
     assert one == two
-    assert mechanism.release(data, model=case.model, random_state=4).draws != one.draws
-    fresh = [mechanism.release(data, model=case.model) for _ in range(2)]
+    assert released(mechanism, data, 4).draws != one.draws
+    fresh = [released(mechanism, data) for _ in range(2)]
     assert fresh[0].draws != fresh[1].draws
     assert not fresh[0].seeded
 
 
-@every
-def test_released_numbers_lie_on_the_grid(name):
-    case = CASES[name]
-    release = calibrated(name).release(records(case.model), model=case.model, random_state=5)
-    assert release.grid.holds(np.array(release.draws))
+def test_released_numbers_lie_on_the_grid_of_the_mechanism(example, examples, released):
+    """A grid of powers of two, fixed before the data; what was computed does not lie on it by itself."""
+    mechanism = example.calibrated()
+    data = examples.records(example.model)
+    release = released(mechanism, data, 5)
+    assert release.grid == mechanism.grid
+    steps = np.full(len(release.draws[0]), release.grid.coefficient)
+    if release.grid.scale is not None:
+        steps[-1] = release.grid.scale
+    assert all(math.frexp(step)[0] == 0.5 for step in steps)
+    ratios = np.array(release.draws) / steps
+    assert (ratios == np.rint(ratios)).all()
+    values, _ = mechanism.compute(Private(data), np.random.default_rng(5))
+    assert (np.asarray(values) / steps != np.rint(np.asarray(values) / steps)).any()
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.add_remove])
-def test_an_unsupported_relation_is_refused_with_its_reason(name):
+def test_an_unsupported_relation_is_refused_with_its_reason(example):
+    if not example.required.count:
+        assert example.required.neighbours == NEIGHBOURS
+        return
+    assert example.required.neighbours == ("replace_one",)
     with pytest.raises(
         onedraw.InvalidInput, match=r"replace_one' only, got neighbours='add_remove': .* offers both"
     ):
-        calibrated(name, neighbours="add_remove")
+        example.calibrated(neighbours="add_remove")
     with pytest.raises(
         onedraw.InvalidInput, match=r"rows_per_person=1 only, got rows_per_person=2: .* offers both"
     ):
-        calibrated(name, rows_per_person=2)
+        example.calibrated(rows_per_person=2)
 
 
-@driven(
-    ("name", "relation", "rows"),
-    [
-        (name, relation, rows)
-        for name, relation in RELATIONS
-        for rows in (1, 2)
-        if rows == 1 or CASES[name].add_remove
-    ],
-)
-def test_the_number_of_records_shows_only_where_neighbours_share_it(name, relation, rows):
-    """Elsewhere a table with a row more gives a release that differs in its draws alone."""
-    case = CASES[name]
-    mechanism = calibrated(name, neighbours=relation, rows_per_person=rows)
-    contents = [
-        mechanism.release(records(case.model, n), model=case.model, random_state=1).to_dict()
-        for n in (60, 61)
-    ]
-    public = relation == "replace_one" and rows == 1
-    assert [content.pop("num_records") for content in contents] == ([60, 61] if public else [None, None])
-    for content in contents:
-        for key in ("draws", "parameters", "digest"):
-            del content[key]
-    assert contents[0] == contents[1]
+def test_the_number_of_records_shows_only_where_neighbours_share_it(example, examples, released):
+    """Elsewhere a table with a row more gives a release that differs in its draws alone, though the one who
+    plans knows the number."""
+    request = {"epsilon": 1.0, "delta": example.delta}
+    for relation, rows in relations(example.required):
+        asked = Request(**request, neighbours=relation, rows_per_person=rows)
+        contents = []
+        for n in (3000, 6001):
+            shape = Shape(model=example.model, num_records=n)
+            plan = make_plan(asked, _for_rows(example.mechanism, n), shape)
+            data = examples.records(example.model, n)
+            contents.append(examples.facts(publish(plan, lambda data=data: Private(data), random_state=1)))
+        public = (relation, rows) == ("replace_one", 1)
+        assert [c["num_records"] for c in contents] == ([3000, 6001] if public else [None, None])
+        assert public or json.dumps(contents[0]) == json.dumps(contents[1])
 
 
-@every
-def test_what_it_declares_is_what_it_does(name):
+def _for_rows(mechanism, n):
+    return dataclasses.replace(mechanism, num_records=n) if "num_records" in mechanism.requirements.needs else mechanism
+
+
+def test_more_rows_a_person_or_another_relation_change_the_draws(example, examples, released):
+    """The same seed and data: whatever sets the noise or the weight depends on what one person can change."""
+    if example.required.count:
+        pytest.skip("it has one relation")
+    data = examples.records(example.model)
+    base, more, other = (
+        released(example.calibrated(**request), data, 1).draws
+        for request in ({}, {"rows_per_person": 2}, {"neighbours": "add_remove"})
+    )
+    assert more != base != other
+
+
+def test_what_it_declares_is_what_it_does(example, examples, released):
     """The table of the documentation is written from these declarations."""
-    case, declared = CASES[name], CASES[name].mechanism.requirements
-    assert case.model.kind in declared.kinds
-    assert set(declared.needs) == set(case.bounds)
-    assert declared.delta == ("needed" if case.delta else declared.delta)
-    assert declared.neighbours == (NEIGHBOURS if case.add_remove else ("replace_one",))
-    release = calibrated(name).release(records(case.model), model=case.model, random_state=0)
-    assert declared.exact_draw == (release.evidence.level != "accounted")
-    assumed = {EXACTNESS["searched"][0], CONVERGED} & set(release.assumptions)
-    assert bool(assumed) == declared.exact_draw
+    required = example.required
+    assert isinstance(required, Requirements)
+    assert required.fits(example.model)
+    release = released(example.calibrated(), examples.records(example.model), 0)
+    assert required.exact_draw == (release.evidence.level != "accounted")
+    assert bool(set(EXACTNESS["searched"]) & set(release.assumptions)) == required.exact_draw
 
 
-@driven(("name", "bound"), [(name, b) for name, case in CASES.items() for b in case.bounds])
-def test_a_missing_bound_is_explained(name, bound):
-    """Why this mechanism needs it, and that the default does not."""
-    without = dataclasses.replace(CASES[name].mechanism, **{bound: None})
-    with pytest.raises(
-        onedraw.InvalidInput, match=rf"needs {bound}=\.\.\.: .*beta-divergence.*needs no bound"
-    ):
-        without.calibrate(epsilon=1.0, delta=CASES[name].delta)
-    negative = dataclasses.replace(CASES[name].mechanism, **{bound: -1})
-    with pytest.raises(onedraw.InvalidInput, match=f"got {bound}=-1"):
-        negative.calibrate(epsilon=1.0, delta=CASES[name].delta)
+def test_a_missing_bound_is_explained(example):
+    """Why this mechanism needs it, and that another does not."""
+    for bound in example.required.needs:
+        without = dataclasses.replace(example.mechanism, **{bound: None})
+        with pytest.raises(
+            onedraw.InvalidInput, match=rf"needs {bound}=\.\.\.: .*beta-divergence.*needs no bound"
+        ):
+            dataclasses.replace(example, mechanism=without).calibrated()
+        negative = dataclasses.replace(example.mechanism, **{bound: -1})
+        with pytest.raises(onedraw.InvalidInput, match=f"got {bound}=-1"):
+            dataclasses.replace(example, mechanism=negative).calibrated()
 
 
-@every
-def test_bad_requests_are_refused(name):
-    for options in (
-        {"epsilon": 0.0},
-        {"epsilon": np.inf},
-        {"neighbours": "swap"},
-        {"rows_per_person": 0},
-        {"delta": 1.0},
-    ):
-        with pytest.raises(onedraw.InvalidInput):
-            calibrated(name, **options)
+def test_numbers_among_the_options_are_checked(example):
+    """A negative or infinite bound, scale, tolerance, count or share makes no calibrated mechanism."""
+    for option, value in example.mechanism.options.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        for wrong in (-1, math.inf, math.nan):
+            broken = dataclasses.replace(example.mechanism, **{option: wrong})
+            with pytest.raises(onedraw.InvalidInput, match=option):
+                dataclasses.replace(example, mechanism=broken).calibrated()
 
 
-@driven("name", [name for name, case in CASES.items() if not case.by_weight])
-def test_a_useless_or_missing_delta_is_refused(name):
-    case = CASES[name]
-    if name == "GibbsPosterior":
-        pytest.skip("its composition of several draws uses delta")
-    message = "no guarantee at delta=0" if case.delta else "cannot use delta=1e-05"
+@pytest.mark.parametrize(
+    "options",
+    [{"epsilon": 0.0}, {"epsilon": np.inf}, {"neighbours": "swap"}, {"rows_per_person": 0}, {"delta": 1.0}],
+)
+def test_bad_requests_are_refused(options):
+    with pytest.raises(onedraw.InvalidInput):
+        Request(**{"epsilon": 1.0, **options})
+
+
+def test_a_useless_or_missing_delta_is_refused(example):
+    if example.required.delta == "composition":
+        assert example.calibrated(delta=1e-5).guarantee.delta <= 1e-5
+        return
+    message = "no guarantee at delta=0" if example.delta else "cannot use delta=1e-05"
     with pytest.raises(onedraw.InvalidInput, match=message):
-        calibrated(name, delta=0.0 if case.delta else 1e-5)
+        example.calibrated(delta=0.0 if example.delta else 1e-5)
 
 
-@driven("name", [name for name in CASES if name != "OnePosteriorSample"])
-def test_a_model_of_another_kind_is_refused(name):
-    case = CASES[name]
-    wrong = RegressionModel(kind="poisson", features=case.model.features)
-    with pytest.raises(onedraw.InvalidInput, match="made for" if name in NEEDS_JAX else "kind"):
-        calibrated(name).release(records(case.model), model=wrong)
-    scaled = RegressionModel(kind="linear", features=case.model.features, scale_floor=0.1)
-    if "linear" in case.mechanism.requirements.kinds:
-        with pytest.raises(onedraw.InvalidInput, match="releases no residual scale"):
-            calibrated(name).release(records(case.model), model=scaled)
+def test_several_draws_are_refused_or_released_together(example, examples, released):
+    kind = type(example.mechanism).__name__
+    if example.required.draws == "one":
+        for draws in (3, "auto"):
+            with pytest.raises(onedraw.InvalidInput, match=rf"{kind}.*Leave draws out|is not for {kind}"):
+                example.calibrated(draws=draws)
+        return
+    mechanism = example.calibrated(draws=3)
+    assert mechanism.guarantee.draws == 3
+    assert len(set(released(mechanism, examples.records(example.model), 2).draws)) == 3
+    if example.required.draws == "several":
+        with pytest.raises(onedraw.InvalidInput, match=f"draws='auto' is not for {kind}"):
+            example.calibrated(draws="auto")
 
 
-@every
-def test_the_wrong_number_of_features_is_refused(name):
-    case = CASES[name]
-    data = records(case.model)
-    wide = Records(features=np.zeros((60, case.model.num_features + 1)), response=data.response)
+def test_a_model_of_another_family_is_refused(example, examples):
+    required = example.required
+    for name in FAMILIES:
+        model = examples.regression(examples.family(name), example.model.num_features)
+        if required.fits(model):
+            continue
+        with pytest.raises(onedraw.InvalidInput, match=rf"is for these models: .*got a {model.kind} model"):
+            example.calibrated(model=model)
+    if required.intercept_only:
+        for model in (
+            dataclasses.replace(example.model, features=("x",)),
+            dataclasses.replace(example.model, features=("x",), fit_intercept=False),
+        ):
+            with pytest.raises(onedraw.InvalidInput, match="estimates one number.*an intercept and no feat"):
+                example.calibrated(model=model)
+
+
+def test_records_of_another_width_or_response_are_refused_unquoted(example, examples, released):
+    data = examples.records(example.model)
+    wide = Records(features=np.zeros((60, example.model.num_features + 1)), response=data.response)
     with pytest.raises(onedraw.InvalidInput, match="features of the model"):
-        calibrated(name).release(wide, model=case.model)
+        released(example.calibrated(), wide)
+    if example.model.family.has_scale:
+        return
+    odd = Records(features=data.features, response=np.full(60, 31337.5))
+    with pytest.raises(onedraw.InvalidInput) as info:
+        released(example.calibrated(), odd)
+    assert "31337" not in str(info.value)
 
 
-@driven("name", [name for name, case in CASES.items() if "feature_norm" in case.bounds])
-def test_features_beyond_the_bound_are_clipped_before_anything_else(name):
+def test_a_plan_for_another_number_of_records_is_refused(example, examples, released):
+    """Where the number is public, noise and evidence follow from it."""
+    with pytest.raises(onedraw.InvalidInput, match="the 60 records that the plan was made for, got 59"):
+        released(example.calibrated(), examples.records(example.model, 59))
+
+
+def test_features_beyond_the_bound_are_clipped_before_anything_else(example, examples, released):
     """A release from features a million times too long equals that from the same features, clipped."""
-    case = CASES[name]
-    model, mechanism, room = case.model, case.mechanism, 1.5
-    if name == "BetaSGD":
-        room = math.sqrt(1.5**2 - 1.0)  # a network has a bias, whose 1 is part of the vector
-    else:
+    if "feature_norm" not in example.required.needs:
+        pytest.skip("its features need no bound")
+    model, room = example.model, 1.5
+    if model.form == "regression":
         model = dataclasses.replace(model, fit_intercept=False)
-    if name == "GibbsPosterior":
-        mechanism = dataclasses.replace(mechanism, num_parameters=1)
-    mechanism = mechanism.calibrate(epsilon=1.0, delta=case.delta)
-    data = records(model)
+    else:
+        room = math.sqrt(1.5**2 - 1.0)  # a network has a bias, whose 1 is part of the vector
+    mechanism, data = example.calibrated(model=model), examples.records(model)
     wild = Records(features=1e6 * np.sign(data.features), response=data.response)
     clipped = bounded_design(wild.features, fit_intercept=False, feature_norm=room)
     tame = Records(features=clipped, response=data.response)
-    one, two = (mechanism.release(d, model=model, random_state=6) for d in (wild, tame))
+    one, two = (released(mechanism, d, 6) for d in (wild, tame))
     np.testing.assert_allclose(one.draws, two.draws, rtol=1e-9)
+
+
+def test_responses_beyond_the_bound_are_clipped_too(example, examples, released):
+    if "response_bound" not in example.required.needs:
+        pytest.skip("its responses need no bound")
+    mechanism, data = example.calibrated(), examples.records(example.model)
+    signs = np.sign(data.response)
+    one, two = (
+        released(mechanism, Records(features=data.features, response=size * signs), 6) for size in (1e6, 1.0)
+    )
+    assert one.draws == two.draws
+
+
+def test_bounds_of_the_response_are_in_its_own_units(example, examples, released):
+    """A response in other units with a bound in these units: the same draws, in working units."""
+    if "response_bound" not in example.required.needs:
+        pytest.skip("its responses need no bound")
+    wide = dataclasses.replace(example.model, target_bounds=(0.0, 20.0))
+    options = {"response_bound": 10.0}
+    if "residual_scale" in example.mechanism.option_names():
+        options["residual_scale"] = 10.0
+    moved = dataclasses.replace(example, mechanism=dataclasses.replace(example.mechanism, **options))
+    data = examples.records(example.model)
+    assert released(moved.calibrated(model=wide), data, 2).draws == released(example.calibrated(), data, 2).draws
 
 
 def test_clipping_bounds_every_row_and_leaves_short_ones_alone():
@@ -400,4 +359,37 @@ def test_clipping_bounds_every_row_and_leaves_short_ones_alone():
 
 def test_the_base_is_abstract():
     with pytest.raises(TypeError, match="abstract"):
-        BoundedMechanism()
+        Mechanism()
+
+
+# -- by name, by object, by options
+
+
+def test_a_name_means_the_mechanism_with_its_defaults(example, mechanism_name):
+    shape = Shape(model=example.model)
+    chosen, why = choose(mechanism_name, Request(epsilon=1.0), shape)
+    assert (chosen, why) == (MECHANISMS[mechanism_name](), "")
+    assert choose(chosen, Request(epsilon=1.0), shape)[0] is chosen
+    with pytest.raises(onedraw.InvalidInput, match=rf"got the class {type(chosen).__name__}. Call it: "):
+        choose(type(chosen), Request(epsilon=1.0), shape)
+    with pytest.raises(onedraw.InvalidInput, match=f"Did you mean '{mechanism_name}'"):
+        choose(mechanism_name + "x", Request(epsilon=1.0), shape)
+
+
+def test_options_by_name_are_those_of_the_constructor(example):
+    kind, options = type(example.mechanism), example.mechanism.options
+    assert build(kind, options) == example.mechanism
+    for option in kind.option_names():
+        with pytest.raises(onedraw.InvalidInput, match=f"Did you mean '{option}'"):
+            build(kind, {**options, option + "z": 1})
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            kind(**{option + "z": 1})
+    with pytest.raises(onedraw.InvalidInput, match="option"):
+        build(kind, {"promise": Guarantee(epsilon=1e-9)})
+
+
+def test_an_unknown_option_names_the_nearest_known_one():
+    with pytest.raises(TypeError, match="betta"):
+        OnePosterior(betta=2)
+    with pytest.raises(onedraw.InvalidInput, match=r"got option='betta'. Did you mean 'beta'\?"):
+        build(OnePosterior, {"betta": 2})

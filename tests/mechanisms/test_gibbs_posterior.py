@@ -8,18 +8,25 @@ import numpy as np
 import pytest
 
 import onedraw
-from onedraw.mechanisms import GibbsPosterior, Records
+from onedraw.families import Bernoulli
+from onedraw.mechanisms import GibbsPosterior, Shape
 from onedraw.model import RegressionModel
-from onedraw.priors import Prior
+from onedraw.privacy import Request
+from onedraw.records import Records
 
 BOX = 3.0
 LINE = np.linspace(-BOX, BOX, 61)[:, None]
 
 
-def build(**options):
-    return GibbsPosterior(feature_norm=2.0, num_parameters=1, prior=Prior(scale=1.0, box=BOX)).calibrate(
-        **options
-    )
+def slopes(count):
+    """A model of that many slopes and no intercept."""
+    names = tuple(f"x{i}" for i in range(count))
+    return Shape(model=RegressionModel(family=Bernoulli(), features=names, fit_intercept=False))
+
+
+def build(count=1, scale=1.0, **request):
+    mechanism = GibbsPosterior(feature_norm=2.0, prior_scale=scale, prior_box=BOX)
+    return mechanism.calibrate(Request(**request), slopes(count))
 
 
 def privacy_loss(mechanism, common, one, other, weight_factor=1.0):
@@ -28,7 +35,7 @@ def privacy_loss(mechanism, common, one, other, weight_factor=1.0):
     for records in ([*common, *one], [*common, *other]):
         table = np.array(records, dtype=float).reshape(-1, 2)
         data = Records(features=table[:, :1], response=table[:, 1])
-        value = mechanism.posterior(data, fit_intercept=False).log_density(LINE)
+        value = mechanism.posterior(data).log_density(LINE)
         prior = mechanism.prior.log_density(LINE)
         value = prior + weight_factor * (value - prior)
         masses.append(value - np.logaddexp.reduce(value))
@@ -71,28 +78,39 @@ def test_the_weight_is_that_of_the_certificate_and_exceeds_the_published_one():
 
 def test_the_bound_covers_the_corner_of_the_box():
     """The longest parameter vector and a feature along it: the predictor reaches the bound, not beyond."""
-    mechanism = GibbsPosterior(feature_norm=2.0, num_parameters=4, prior=Prior(scale=0.5, box=BOX))
+    mechanism = build(count=4, scale=0.5, epsilon=1.0)
     corner = np.full(4, 0.5 * BOX)
     x = 2.0 * corner / np.linalg.norm(corner)
     assert x @ corner == pytest.approx(mechanism.loss.predictor_bound)
 
 
-def test_what_bounds_the_likelihood_must_be_declared():
-    with pytest.raises(onedraw.InvalidInput, match=r"truncated to a box.*unbounded unless the parameters"):
-        GibbsPosterior(feature_norm=1.0, num_parameters=2, prior=Prior()).calibrate(epsilon=1.0)
-    with pytest.raises(onedraw.InvalidInput, match=r"needs num_parameters.*Count the intercept"):
-        GibbsPosterior(feature_norm=1.0).calibrate(epsilon=1.0)
-    data = Records(features=np.zeros((3, 2)), response=np.zeros(3))
-    with pytest.raises(onedraw.InvalidInput, match="num_parameters=1, got one of 3"):
-        build(epsilon=1.0).release(data, model=RegressionModel(kind="logistic", features=("a", "b")))
+def test_the_intercept_counts_among_the_parameters():
+    """Its 1 is part of the clipped vector, and its coefficient of the box: the weight is that of p + 1."""
+    with_intercept = RegressionModel(family=Bernoulli(), features=("a",))
+    mechanism = GibbsPosterior(feature_norm=2.0, prior_scale=1.0, prior_box=BOX)
+    mechanism = mechanism.calibrate(Request(epsilon=1.0), Shape(model=with_intercept))
+    assert mechanism.weight == pytest.approx(build(count=2, epsilon=1.0).weight)
+    data = Records(features=np.array([[30.0]]), response=np.ones(1))
+    np.testing.assert_allclose(np.linalg.norm(mechanism.posterior(data).features, axis=1), 2.0)
 
 
-def test_draws_stay_in_the_box_and_use_the_clipped_data():
+def test_several_draws_split_epsilon():
+    """The joint loss of k independent draws is k times that of one."""
+    mechanism = build(epsilon=1.0, draws=4)
+    reached = privacy_loss(mechanism, [(2.0, 1)] * 100_000, [(2.0, 0)], [(2.0, 1)])
+    assert 0.9 <= 4 * reached <= 1.0 + 1e-9
+
+
+def test_the_box_must_be_a_box():
+    with pytest.raises(onedraw.InvalidInput, match="Expected prior_box > 0 and finite, got prior_box=inf"):
+        GibbsPosterior(feature_norm=1.0, prior_box=np.inf).calibrate(Request(epsilon=1.0), slopes(1))
+
+
+def test_draws_stay_in_the_box_and_use_the_clipped_data(released):
     mechanism = build(epsilon=50.0)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, 1)) * 100
     data = Records(features=x, response=(x[:, 0] > 0).astype(float))
-    model = RegressionModel(kind="logistic", features=("x",), fit_intercept=False)
-    values = [mechanism.release(data, model=model, random_state=seed).draws[0][0] for seed in range(10)]
+    values = [released(mechanism, data, seed).draws[0][0] for seed in range(10)]
     assert np.abs(values).max() <= BOX
-    assert np.abs(mechanism.posterior(data, fit_intercept=False).features).max() <= 2.0
+    assert np.abs(mechanism.posterior(data).features).max() <= 2.0

@@ -8,12 +8,14 @@ import pytest
 from scipy import integrate, stats
 
 import onedraw
-from onedraw.mechanisms import LipschitzGibbs, Records
+from onedraw.families import Bernoulli
+from onedraw.mechanisms import LipschitzGibbs, Shape
 from onedraw.mechanisms._langevin import LangevinSampler, distance, schedule
 from onedraw.model import RegressionModel
-from onedraw.priors import Prior
+from onedraw.privacy import Request
+from onedraw.records import Records
 
-SLOPE = RegressionModel(kind="logistic", features=("x",), fit_intercept=False)
+SLOPE = RegressionModel(family=Bernoulli(), features=("x",), fit_intercept=False)
 TEN = Records(features=np.ones((10, 1)), response=(np.arange(10) < 7).astype(float))
 SETTINGS = [(1.0, 1.94, 1, 0.0134), (1 / 9, 20.0, 3, 1e-4), (4.0, 400.0, 11, 1e-6)]
 
@@ -68,9 +70,10 @@ def test_a_longer_prior_a_farther_start_and_more_parameters_take_more_steps():
     assert distance(step=1e-4, steps=1000, curvature=1.0, smoothness=2.0, dim=1, offset=1.0) > near
 
 
-def calibrated(**options):
-    settings = {"feature_norm": 1.0, "prior": Prior(scale=1.0), "draw": "langevin", **options}
-    return LipschitzGibbs(**settings).calibrate(epsilon=1.0, delta=0.1)
+def calibrated(num_records=10, draws=1, neighbours="replace_one", **options):
+    settings = {"feature_norm": 1.0, "prior_scale": 1.0, "draw": "langevin", **options}
+    request = Request(epsilon=1.0, delta=0.1, draws=draws, neighbours=neighbours)
+    return LipschitzGibbs(**settings).calibrate(request, Shape(model=SLOPE, num_records=num_records))
 
 
 @pytest.mark.statistical
@@ -79,7 +82,7 @@ def test_the_draws_have_the_moments_of_the_posterior():
 
     False alarm below 1e-6. Noise of sqrt(h) for sqrt(2 h), or a prior forgotten, moves them by 10 and more.
     """
-    posterior = calibrated().posterior(TEN, fit_intercept=False)
+    posterior = calibrated().posterior(TEN)
     values = (
         LangevinSampler(error=0.05, feature_norm=1.0)
         .sample(posterior, 2000, np.random.default_rng(0))
@@ -102,7 +105,7 @@ def test_the_draws_have_the_moments_of_the_posterior():
 def test_delta_pays_for_the_chain():
     """Half for the exact draw, by the Gaussian curve; half for (1 + e^epsilon) k times the distance."""
     for draws in (1, 3):
-        mechanism = calibrated(draws=draws)
+        mechanism = calibrated(num_records=1, draws=draws)
         mu = mechanism.gaussian
         exact = stats.norm.cdf(mu / 2 - 1 / mu) - math.e * stats.norm.cdf(-mu / 2 - 1 / mu)
         paid = exact + (1 + math.e) * draws * mechanism.sampler_error
@@ -111,29 +114,35 @@ def test_delta_pays_for_the_chain():
     assert calibrated(draw="exact").sampler_error == 0.0
 
 
-def test_a_release_says_how_it_was_drawn():
+def test_a_release_says_how_it_was_drawn(released):
     mechanism = calibrated()
-    release = mechanism.release(TEN, model=SLOPE, random_state=0)
-    assert (release.evidence.level, release.mechanism["draw"]) == ("accounted", "langevin")
+    release = released(mechanism, TEN, 0)
+    assert (release.evidence.level, release.mechanism["options"]["draw"]) == ("accounted", "langevin")
     assert f"within {mechanism.sampler_error:.4g} of the posterior" in release.evidence.statement
     assert onedraw.Release.from_json(release.to_json()) == release
     assert not any("draw is exact" in line for line in release.assumptions)
 
 
-def test_no_records_draw_from_the_prior():
+def test_no_records_draw_from_the_prior(released):
     """|draw| of N(0, 1) exceeds 6 with probability 2e-9."""
     nobody = Records(features=np.zeros((0, 1)), response=np.zeros(0))
-    assert abs(calibrated().release(nobody, model=SLOPE, random_state=3).draws[0][0]) < 6
+    assert abs(released(calibrated(num_records=0), nobody, 3).draws[0][0]) < 6
 
 
 def test_what_cannot_be_run_or_proved_is_refused():
-    many = Records(features=np.ones((1000, 1)), response=np.ones(1000))
+    """From public facts, so before any record is read."""
     with pytest.raises(onedraw.InvalidInput, match=r"steps here, more than 1e\+06.*draw='exact'"):
-        calibrated().check(many, model=SLOPE)
-    mechanism = LipschitzGibbs(feature_norm=1.0, draw="langevin")
+        calibrated(num_records=1000)
     with pytest.raises(onedraw.InvalidInput, match="draw='langevin' is private for neighbours='replace_one'"):
-        mechanism.calibrate(epsilon=1.0, delta=0.1, neighbours="add_remove")
-    with pytest.raises(onedraw.InvalidInput, match="no truncated prior"):
-        calibrated(prior=Prior(scale=1.0, box=3.0))
+        calibrated(neighbours="add_remove")
     with pytest.raises(onedraw.InvalidInput, match="Expected draw to be one of 'exact', 'langevin'"):
         calibrated(draw="hmc")
+
+
+def test_a_chain_planned_without_the_number_of_records_is_refused_before_the_charge(released, tmp_path):
+    ledger = onedraw.Ledger(tmp_path / "budget.db")
+    ledger.create("patients", epsilon=1.0, delta=0.2, delta_for_charges=0.1)
+    many = Records(features=np.ones((1000, 1)), response=np.ones(1000))
+    with pytest.raises(onedraw.InvalidInput, match="more than 1e\\+06"):
+        released(calibrated(num_records=None), many, ledger=ledger, dataset="patients")
+    assert ledger.show("patients").spent == 0.0

@@ -6,9 +6,20 @@ import pytest
 from scipy import integrate, optimize, stats
 
 import onedraw
-from onedraw.mechanisms import LipschitzGibbs, Records
-from onedraw.priors import Prior
+from onedraw.families import Bernoulli
+from onedraw.mechanisms import LipschitzGibbs, Shape
+from onedraw.model import RegressionModel
+from onedraw.privacy import Request
 from onedraw.privacy.gaussian import gaussian_delta, gaussian_parameter
+from onedraw.records import Records
+from onedraw.samplers import GridSampler
+
+
+def build(norm, scale, *, formula="exact", features=("x",), **request):
+    """Calibrated for a model of these slopes and no intercept."""
+    model = RegressionModel(family=Bernoulli(), features=features, fit_intercept=False)
+    mechanism = LipschitzGibbs(feature_norm=norm, prior_scale=scale, formula=formula)
+    return mechanism.calibrate(Request(**request), Shape(model=model))
 
 
 def hockey_stick(log_p, log_q, epsilon, width):
@@ -46,8 +57,14 @@ def test_a_linear_loss_attains_delta(neighbours, rows, draws):
     times the change of slope, 2 m L or m L: the exact delta of k such draws is the one asked for, neither
     more (a dropped factor) nor less."""
     epsilon, delta, norm, scale = 1.5, 1e-5, 2.0, 3.0
-    mechanism = LipschitzGibbs(feature_norm=norm, prior=Prior(scale=scale), draws=draws).calibrate(
-        epsilon=epsilon, delta=delta, neighbours=neighbours, rows_per_person=rows
+    mechanism = build(
+        norm,
+        scale,
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=neighbours,
+        rows_per_person=rows,
+        draws=draws,
     )
     slope = rows * norm * (2 if neighbours == "replace_one" else 1)
     shift = np.sqrt(draws) * mechanism.weight * scale**2 * slope / scale  # in standard deviations, k draws
@@ -61,15 +78,13 @@ def test_a_linear_loss_attains_delta(neighbours, rows, draws):
 def test_logistic_neighbours_stay_within_delta(neighbours):
     """Exact one-dimensional posteriors on a fine grid."""
     epsilon, delta, norm = 1.0, 1e-3, 2.0
-    mechanism = LipschitzGibbs(feature_norm=norm, prior=Prior(scale=1.0)).calibrate(
-        epsilon=epsilon, delta=delta, neighbours=neighbours
-    )
+    mechanism = build(norm, 1.0, epsilon=epsilon, delta=delta, neighbours=neighbours)
     line = np.linspace(-9, 9, 4001)
 
     def log_posterior(records):
         table = np.array(records, dtype=float).reshape(-1, 2)
         data = Records(features=table[:, :1], response=table[:, 1])
-        return mechanism.posterior(data, fit_intercept=False).log_density(line[:, None])
+        return mechanism.posterior(data).log_density(line[:, None])
 
     worst = 0.0
     rng = np.random.default_rng(0)
@@ -99,7 +114,7 @@ def two_parameter_delta(mechanism, norm, crowd, tilt):
     def losses(features, at):
         """What one record (features, 1) adds to the log density."""
         one = Records(features=np.array([features]), response=np.ones(1))
-        posterior = mechanism.posterior(one, fit_intercept=False)
+        posterior = mechanism.posterior(one)
         return posterior.log_density(at) - posterior.prior.log_density(at)
 
     line = np.linspace(0, 200, 20_001)[:, None] * [1.0, 0.0]
@@ -115,7 +130,7 @@ def two_parameter_delta(mechanism, norm, crowd, tilt):
 def test_two_logistic_parameters_nearly_attain_the_bound():
     """The factor 2 of replace-one is needed: 88% of it show. (With one parameter, no more than 53%.)"""
     norm, delta = 0.1, 1e-3
-    mechanism = LipschitzGibbs(feature_norm=norm, prior=Prior(scale=1.0)).calibrate(epsilon=1.0, delta=delta)
+    mechanism = build(norm, 1.0, features=("a", "b"), epsilon=1.0, delta=delta)
     exact = two_parameter_delta(mechanism, norm, crowd=1e6, tilt=0.35)
     assert exact <= delta
     shown = optimize.brentq(lambda a: gaussian_delta(a, 1.0) - exact, 0.1, 2.0)
@@ -130,16 +145,15 @@ def test_one_logistic_parameter_uses_half_of_the_bound():
 
 
 def test_the_published_formula_is_refused_where_it_does_not_hold():
-    mechanism = LipschitzGibbs(feature_norm=1.0, formula="published", prior=Prior(scale=1.0))
     for epsilon in (0.1, 1.0, 7.0):
-        calibrated = mechanism.calibrate(epsilon=epsilon, delta=1e-5)
+        calibrated = build(1.0, 1.0, formula="published", epsilon=epsilon, delta=1e-5)
         assert calibrated.weight == pytest.approx(epsilon / 2 / np.sqrt(1 + 2 * np.log(1e5)))
         assert gaussian_delta(2 * calibrated.weight, epsilon) <= 1e-5
     for epsilon, true in ((10.0, "1.68e-05"), (20.0, "0.00117")):
         with pytest.raises(
             onedraw.CalibrationError, match=f"needs epsilon <= 1, and here it gives delta={true}"
         ):
-            mechanism.calibrate(epsilon=epsilon, delta=1e-5)
+            build(1.0, 1.0, formula="published", epsilon=epsilon, delta=1e-5)
 
 
 def test_the_published_formula_holds_for_every_epsilon_up_to_one():
@@ -150,16 +164,23 @@ def test_the_published_formula_holds_for_every_epsilon_up_to_one():
 
 def test_pure_privacy_is_refused():
     with pytest.raises(onedraw.CalibrationError, match="no guarantee at delta=0: the log ratio"):
-        LipschitzGibbs(feature_norm=1.0).calibrate(epsilon=1.0)
+        build(1.0, 1.0, epsilon=1.0)
 
 
-def test_a_large_epsilon_recovers_the_estimate():
+def test_a_sampler_on_a_grid_is_refused():
+    """The proof needs a log-concave law on all of space."""
+    model = RegressionModel(family=Bernoulli(), features=("x",))
+    mechanism = LipschitzGibbs(feature_norm=1.0, sampler=GridSampler(points=3))
+    with pytest.raises(onedraw.InvalidInput, match="got GridSampler, which draws from a finite grid"):
+        mechanism.calibrate(Request(epsilon=1.0, delta=1e-5), Shape(model=model))
+
+
+def test_a_large_epsilon_recovers_the_estimate(released):
     rng = np.random.default_rng(4)
     x = rng.uniform(-1, 1, size=(3000, 1))
     y = (rng.random(3000) < 1 / (1 + np.exp(-2 * x[:, 0]))).astype(float)
     data = Records(features=x, response=y)
-    model = onedraw.model.RegressionModel(kind="logistic", features=("x",), fit_intercept=False)
-    mechanism = LipschitzGibbs(feature_norm=1.0, prior=Prior(scale=3.0)).calibrate(epsilon=1e5, delta=1e-5)
+    mechanism = build(1.0, 3.0, epsilon=1e5, delta=1e-5)
     estimate = optimize.minimize_scalar(lambda t: np.logaddexp(0, -(2 * y - 1) * x[:, 0] * t).sum()).x
-    draw = mechanism.release(data, model=model, random_state=0).draws[0][0]
+    draw = released(mechanism, data, 0).draws[0][0]
     assert draw == pytest.approx(estimate, abs=0.05)

@@ -5,15 +5,18 @@ In one dimension b has density proportional to exp(-|b|/scale) and theta solves 
 R theta, so log p(theta) = -|b(theta)|/scale + log |db/dtheta| + a constant that neighbours share.
 """
 
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
 import onedraw
-from onedraw.mechanisms import ObjectivePerturbation, Records
+from onedraw.families import Bernoulli
+from onedraw.mechanisms import ObjectivePerturbation, Shape
 from onedraw.model import RegressionModel
+from onedraw.privacy import Request
+from onedraw.records import Records
+
+SLOPE = Shape(model=RegressionModel(family=Bernoulli(), features=("x",), fit_intercept=False))
 
 
 def log_density(theta, records, ridge, scale):
@@ -33,9 +36,8 @@ def privacy_loss(one, other, ridge, scale):
 
 
 def build(norm, epsilon, regularisation, **options):
-    return ObjectivePerturbation(feature_norm=norm, regularisation=regularisation).calibrate(
-        epsilon=epsilon, **options
-    )
+    mechanism = ObjectivePerturbation(feature_norm=norm, regularisation=regularisation, **options)
+    return mechanism.calibrate(Request(epsilon=epsilon), SLOPE)
 
 
 @pytest.mark.parametrize("norm", [0.3, 1.0, 12.0])
@@ -127,43 +129,37 @@ def test_the_solver_share_pays_for_the_tolerance():
     radius = mechanism.tolerance * 2.0 / mechanism.ridge(50)
     spent = 2 * radius / mechanism.solver_noise_scale(50)
     assert spent + mechanism.tilt_epsilon == pytest.approx(1.5)
-    halved = dataclasses.replace(mechanism, tolerance=mechanism.tolerance / 2)
+    halved = build(2.0, 1.5, 0.05, tolerance=mechanism.tolerance / 2)
     assert 2 * radius / halved.solver_noise_scale(50) + mechanism.tilt_epsilon > 1.5 * 1.009
 
 
 @pytest.mark.statistical
-def test_the_release_carries_the_noise_of_the_tilt():
+def test_the_release_carries_the_noise_of_the_tilt(released):
     """All features 0: theta is -b/R plus the solver's noise, a thousandth of it; in one dimension b is
     Laplace. Kolmogorov-Smirnov at level 1e-4 with fixed seeds."""
     mechanism = build(1.0, 1.0, 0.05)
     data = Records(features=np.zeros((20, 1)), response=np.ones(20))
-    model = RegressionModel(kind="logistic", features=("x",), fit_intercept=False)
-    values = [mechanism.release(data, model=model, random_state=s).draws[0][0] for s in range(1500)]
+    values = [released(mechanism, data, seed).draws[0][0] for seed in range(1500)]
     law = stats.laplace(0, mechanism.noise_scale(20) / mechanism.ridge(20))
     assert stats.kstest(values, law.cdf).pvalue > 1e-4
 
 
 @pytest.mark.statistical
-def test_the_release_carries_the_noise_of_the_solver(monkeypatch):
+def test_the_release_carries_the_noise_of_the_solver(released, monkeypatch):
     """With the minimiser held at 0, the release is that noise. Kolmogorov-Smirnov at level 1e-4."""
     monkeypatch.setattr(ObjectivePerturbation, "minimiser", lambda self, design, response, tilt: np.zeros(1))
     mechanism = build(1.0, 1.0, 0.05)
     data = Records(features=np.zeros((20, 1)), response=np.ones(20))
-    model = RegressionModel(kind="logistic", features=("x",), fit_intercept=False)
-    values = [mechanism.release(data, model=model, random_state=s).draws[0][0] for s in range(1500)]
+    values = [released(mechanism, data, seed).draws[0][0] for seed in range(1500)]
     assert stats.kstest(values, stats.laplace(0, mechanism.solver_noise_scale(20)).cdf).pvalue > 1e-4
 
 
-def test_a_large_epsilon_recovers_the_estimate():
+def test_a_large_epsilon_recovers_the_estimate(released):
     rng = np.random.default_rng(2)
     x = rng.uniform(-1, 1, size=(2000, 1))
     y = (rng.random(2000) < special.expit(2 * x[:, 0])).astype(float)
     mechanism = build(1.0, 1e5, 1e-3)
-    release = mechanism.release(
-        Records(features=x, response=y),
-        model=RegressionModel(kind="logistic", features=("x",), fit_intercept=False),
-        random_state=0,
-    )
+    release = released(mechanism, Records(features=x, response=y), 0)
     fit = optimize.minimize_scalar(
         lambda t: np.logaddexp(0, -(2 * y - 1) * x[:, 0] * t).mean() + 0.5e-3 * t * t
     ).x
@@ -172,6 +168,4 @@ def test_a_large_epsilon_recovers_the_estimate():
 
 def test_options_are_checked():
     with pytest.raises(onedraw.InvalidInput, match="0 < solver_share < 1"):
-        ObjectivePerturbation(feature_norm=1.0, solver_share=1.0).calibrate(epsilon=1.0)
-    with pytest.raises(onedraw.InvalidInput, match="replace_one' only"):
-        ObjectivePerturbation(feature_norm=1.0).calibrate(epsilon=1.0, neighbours="add_remove")
+        ObjectivePerturbation(feature_norm=1.0, solver_share=1.0).calibrate(Request(epsilon=1.0), SLOPE)

@@ -13,13 +13,17 @@ from scipy import optimize
 
 import onedraw
 from onedraw.errors import CalibrationError
-from onedraw.families import Bernoulli, Gaussian, Poisson
-from onedraw.losses import BetaDivergence, Gibbs
-from onedraw.mechanisms import OnePosteriorSample, Records
-from onedraw.mechanisms._base import EXACTNESS
+from onedraw.families import Bernoulli, Gaussian, Laplace, NegativeBinomial, Poisson, StudentT
+from onedraw.losses import Gibbs
+from onedraw.mechanisms import OnePosterior, Shape
+from onedraw.mechanisms.base import EXACTNESS
 from onedraw.model import RegressionModel
-from onedraw.priors import Prior, ScalePrior
-from onedraw.samplers import GridSampler, RejectionSampler
+from onedraw.privacy import Request
+from onedraw.privacy.calibration import calibrate_loss
+from onedraw.private import Private
+from onedraw.publishing import make_plan, publish
+from onedraw.records import Records
+from onedraw.samplers import GridSampler
 
 FLOOR = 0.5
 SIDE = np.geomspace(1e-7, 20.0, 300)
@@ -29,16 +33,23 @@ PLANE = np.stack(
     np.meshgrid(np.linspace(-12, 12, 97), np.linspace(-12, 3, 40), indexing="ij"), axis=-1
 ).reshape(-1, 2)
 """Slope and the working coordinate of the scale."""
-FAMILIES = {"bernoulli": Bernoulli(), "gaussian": Gaussian(scale_floor=FLOOR), "poisson": Poisson()}
+FAMILIES = {
+    "bernoulli": Bernoulli(),
+    "gaussian": Gaussian(),
+    "laplace": Laplace(),
+    "student_t": StudentT(),
+    "poisson": Poisson(),
+    "negative_binomial": NegativeBinomial(dispersion=1.0),
+}
 
 
-def build(family="bernoulli", sampler=None):
-    noise = ScalePrior(floor=FLOOR) if family == "gaussian" else None
-    return OnePosteriorSample(
-        loss=BetaDivergence(FAMILIES[family]),
-        prior=Prior(scale=3.0, noise=noise),
-        sampler=sampler or RejectionSampler(),
-    )
+def build(family="bernoulli", *, fit_intercept=False, num_records=None, epsilon=1.0, options=None, **request):
+    """Calibrated for a model with one feature, with a residual scale above FLOOR where there is one."""
+    law = FAMILIES[family]
+    floor = {"noise_floor": FLOOR} if law.has_scale else {}
+    model = RegressionModel(family=law, features=("x",), fit_intercept=fit_intercept)
+    asked = Request(epsilon=epsilon, **request)
+    return OnePosterior(**floor, **(options or {})).calibrate(asked, Shape(model=model, num_records=num_records))
 
 
 def log_masses(mechanism, records):
@@ -46,7 +57,7 @@ def log_masses(mechanism, records):
     table = np.array(records, dtype=float).reshape(-1, 2)
     data = Records(features=table[:, :1], response=table[:, 1])
     grid = LINE if mechanism.prior.noise is None else PLANE
-    value = mechanism.posterior(data, fit_intercept=False).log_density(grid)
+    value = mechanism.posterior(data).log_density(grid)
     return value - np.logaddexp.reduce(value)
 
 
@@ -56,100 +67,119 @@ def privacy_loss(mechanism, common, one, other):
     return float(np.abs(gap).max())
 
 
-# -- the contract
+# -- calibration and records
 
 
-def test_an_uncalibrated_mechanism_promises_and_releases_nothing():
-    mechanism = build()
-    data = Records(features=np.zeros((1, 1)), response=np.zeros(1))
-    model = RegressionModel(kind="logistic", features=("x",))
+def test_calibration_solves_for_beta_and_the_weight():
+    mechanism = build(epsilon=2.0, options={"beta": 1.5}, neighbours="add_remove", rows_per_person=2)
+    assert mechanism.guarantee == onedraw.Guarantee(
+        epsilon=2.0, neighbours="add_remove", rows_per_person=2, bounded_range=2.0
+    )
+    assert mechanism.calibrated.weight == pytest.approx(0.5)
     for use in (
-        lambda: mechanism.guarantee,
-        lambda: mechanism.sensitivity,
-        lambda: mechanism.posterior(data),
-        lambda: mechanism.release(data, model=model),
+        lambda: OnePosterior().calibrated,
+        lambda: OnePosterior().posterior(Records(features=np.zeros((1, 1)), response=np.zeros(1))),
     ):
-        with pytest.raises(
-            onedraw.CalibrationError, match=r"no guarantee yet: call calibrate\(epsilon=...\) first"
-        ):
+        with pytest.raises(onedraw.CalibrationError, match=r"call calibrate\(request, shape\) first"):
             use()
 
 
-def test_calibrate_returns_a_new_object():
-    mechanism = build()
-    calibrated = mechanism.calibrate(epsilon=2.0, beta=1.5, neighbours="add_remove", rows_per_person=2)
-    assert mechanism.calibration is None
-    assert calibrated.guarantee == onedraw.Guarantee(
-        epsilon=2.0, neighbours="add_remove", rows_per_person=2, bounded_range=2.0
-    )
-    assert calibrated.sensitivity == 2.0
-    assert calibrated.calibrated.weight == pytest.approx(0.5)
-    assert calibrated.calibrate(epsilon=1.0).guarantee.epsilon == 1.0
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        calibrated.calibration = None
-
-
 def test_an_unbounded_loss_is_refused():
-    mechanism = OnePosteriorSample(
-        loss=Gibbs(Gaussian(scale_floor=1.0)), prior=Prior(), sampler=RejectionSampler()
-    )
     with pytest.raises(onedraw.CalibrationError, match="unbounded, so no weight makes a draw private"):
-        mechanism.calibrate(epsilon=1.0)
+        calibrate_loss(Gibbs(Gaussian(scale_floor=1.0)), epsilon=1.0)
 
 
-def test_records_are_checked():
+def test_records_are_checked(released):
     with pytest.raises(
         onedraw.InvalidInput, match=r"features \(n, d\) and response \(n,\), got shapes \(2, 1\) and \(3,\)"
     ):
         Records(features=np.zeros((2, 1)), response=np.zeros(3))
     with pytest.raises(onedraw.InvalidInput, match=r"finite records.*Remove or impute"):
         Records(features=np.full((1, 1), np.nan), response=np.zeros(1))
-    mechanism = build().calibrate(epsilon=1.0)
     wide = Records(features=np.zeros((2, 3)), response=np.zeros(2))
     with pytest.raises(onedraw.InvalidInput, match="the 1 features of the model, got 3"):
-        mechanism.release(wide, model=RegressionModel(kind="logistic", features=("x",)))
-    odd = Records(features=np.zeros((1, 1)), response=np.array([31337.0]))
-    with pytest.raises(onedraw.InvalidInput) as info:
-        mechanism.release(odd, model=RegressionModel(kind="logistic", features=("x",)))
-    assert "31337" not in str(info.value)
+        released(build(), wide)
 
 
-def test_no_records_release_the_prior():
-    mechanism = build(sampler=GridSampler(points=5)).calibrate(epsilon=1.0)
+def test_no_records_release_the_prior(released):
+    mechanism = build(fit_intercept=True, num_records=0, options={"sampler": GridSampler(points=5)})
     data = Records(features=np.zeros((0, 1)), response=np.zeros(0))
-    posterior = mechanism.posterior(data)
     thetas = np.random.default_rng(0).normal(size=(4, 2))
-    np.testing.assert_allclose(posterior.log_density(thetas), mechanism.prior.log_density(thetas))
-    release = mechanism.release(data, model=RegressionModel(kind="logistic", features=("x",)), random_state=0)
-    assert release.num_records == 0
+    np.testing.assert_allclose(
+        mechanism.posterior(data).log_density(thetas), mechanism.prior.log_density(thetas)
+    )
+    assert released(mechanism, data, random_state=0).num_records == 0
 
 
-def test_a_release_reports_the_calibration_it_was_made_with():
-    mechanism = build("gaussian").calibrate(epsilon=1.0, draws=3)
+def test_a_release_reports_the_calibration_it_was_made_with(released):
+    mechanism = build("gaussian", draws=3)
     rng = np.random.default_rng(0)
     data = Records(features=rng.normal(size=(50, 1)), response=rng.normal(size=50))
-    model = RegressionModel(kind="linear", features=("x",), scale_floor=FLOOR)
-    release = mechanism.release(
-        data, model=model, random_state=0, assumptions=("One.",), receipt={"dataset": "patients"}
-    )
+    release = released(mechanism, data, 0)
+    numbers = release.mechanism["numbers"]
     assert release.mechanism == mechanism.description
-    assert release.mechanism["weight"] == mechanism.calibrated.weight
-    assert (len(release.draws), release.assumptions, release.receipt) == (
-        3,
-        ("One.", *EXACTNESS["searched"]),
-        {"dataset": "patients"},
+    assert (numbers["beta"], numbers["weight"]) == (
+        mechanism.calibrated.beta,
+        mechanism.calibrated.weight,
     )
+    assert (len(release.draws), release.assumptions) == (3, EXACTNESS["searched"])
     assert release.grid == mechanism.grid
     assert not set(release.to_dict()) & {"diagnostics", "acceptance"}
 
 
-def test_a_calibration_for_another_loss_is_refused():
-    mechanism = build("bernoulli").calibrate(epsilon=1.0)
-    with pytest.raises(CalibrationError, match="made for another loss"):
-        dataclasses.replace(mechanism, loss=BetaDivergence(Gaussian(scale_floor=1e-6)))
-    narrow = build("gaussian").calibrate(epsilon=1.0)
-    with pytest.raises(CalibrationError, match="made for another loss"):
-        dataclasses.replace(narrow, loss=BetaDivergence(Gaussian(scale_floor=FLOOR / 2)))
+def test_the_scale_is_released_itself_and_never_below_its_floor(released):
+    """Not the coordinate that is drawn, which is unbounded: in working units, rounded up to its grid."""
+    mechanism = build("gaussian", epsilon=4000.0, draws=40)
+    data = Records(features=np.zeros((500, 1)), response=np.zeros(500))
+    scales = np.array(released(mechanism, data, 0).draws)[:, -1]
+    assert (scales >= FLOOR).all()
+    assert scales.max() < 1.0
+    exact = mechanism.draws(data, 40, np.random.default_rng(0)).values[:, -1]
+    rounded = mechanism.grid.round(np.stack([exact, exact], axis=1))[:, -1]
+    assert ((rounded >= exact) & (rounded < exact + 2 * mechanism.grid.scale)).all()
+
+
+@pytest.mark.parametrize("change", [{"beta": 1.1}, {"weight": 3.0}, {"noise_floor": FLOOR / 2}])
+def test_a_calibration_for_other_options_is_refused(change):
+    with pytest.raises(CalibrationError, match="calibrated with other options"):
+        dataclasses.replace(build("gaussian"), **change)
+
+
+def test_a_calibration_for_another_model_is_refused():
+    narrow = RegressionModel(family=Gaussian(scale_floor=1e-6), features=("x",), has_scale=True)
+    with pytest.raises(CalibrationError, match="for another model"):
+        dataclasses.replace(build("gaussian"), shape=Shape(model=narrow))
+
+
+# -- the public number of proposals
+
+
+@pytest.mark.parametrize(
+    ("request_", "quoted"),
+    [
+        ({}, [1024, 699, 349, 64]),
+        ({"neighbours": "add_remove"}, [256] * 4),
+        ({"rows_per_person": 2}, [256] * 4),
+        ({"neighbours": "add_remove", "rows_per_person": 3}, [256] * 4),
+    ],
+)
+def test_the_evidence_quotes_a_number_that_follows_n_only_where_n_is_public(request_, quoted):
+    """Also where the caller hands the number over, in the shape or in the plan."""
+    model = RegressionModel(family=Bernoulli(), features=("x",))
+    for n, proposals in zip((50, 3000, 6000, 10**6), quoted, strict=True):
+        shape = Shape(model=model, num_records=n)
+        request = Request(epsilon=1.0, **request_)
+        assert OnePosterior().calibrate(request, shape).drawn_by.num_proposals == proposals
+        assert make_plan(request, OnePosterior(), shape).mechanism.drawn_by.num_proposals == proposals
+    data = Records(features=np.linspace(-1, 1, 3000)[:, None], response=np.arange(3000) % 2.0)
+    plan = make_plan(request, OnePosterior(), Shape(model=model, num_records=3000))
+    statement = publish(plan, lambda: Private(data), random_state=0).evidence.statement
+    assert f"{quoted[1]} fresh proposals" in statement
+
+
+def test_a_sampler_and_a_level_of_evidence_exclude_each_other():
+    with pytest.raises(onedraw.InvalidInput, match="A sampler brings its own evidence"):
+        build(options={"sampler": GridSampler(), "evidence": "proved"})
 
 
 # -- the certificate, end to end
@@ -159,7 +189,7 @@ def random_records(rng, family, count):
     x = rng.choice([rng.normal(), 10 * rng.normal(), 1e3, -1e3, 0.0, 1.0], size=count)
     if family == "bernoulli":
         y = rng.integers(0, 2, size=count)
-    elif family == "poisson":
+    elif not FAMILIES[family].has_scale:
         y = rng.choice([0, 1, 5, 1000], size=count)
     else:
         y = rng.choice([0.0, 1.0, -4.0, 1e4, x[0]], size=count)
@@ -168,13 +198,14 @@ def random_records(rng, family, count):
 
 @pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("options", [{}, {"beta": 1.2}, {"beta": 4.0}, {"rows_per_person": 3}])
-def test_random_neighbours_stay_within_epsilon(family, neighbours, options):
+@pytest.mark.parametrize(("beta", "rows"), [("auto", 1), (1.2, 1), (4.0, 1), ("auto", 3)])
+def test_random_neighbours_stay_within_epsilon(family, neighbours, beta, rows):
     rng = np.random.default_rng(0)
-    rows = options.get("rows_per_person", 1)
     for epsilon in (0.3, 2.0, 15.0):
-        mechanism = build(family).calibrate(epsilon=epsilon, neighbours=neighbours, **options)
-        for _ in range(4 if family == "gaussian" else 25):
+        mechanism = build(
+            family, epsilon=epsilon, options={"beta": beta}, neighbours=neighbours, rows_per_person=rows
+        )
+        for _ in range(4 if FAMILIES[family].has_scale else 25):
             common = random_records(rng, family, 1) * rng.choice([0, 1, 8, 40])
             one = random_records(rng, family, rows)
             other = random_records(rng, family, rows) if neighbours == "replace_one" else []
@@ -187,7 +218,7 @@ def test_searched_neighbours_stay_within_epsilon(family, neighbours):
     """Nelder-Mead over the features of an anchor (repeated 12 times) and of the changed record, for every
     pair of responses."""
     epsilon = 1.0
-    mechanism = build(family).calibrate(epsilon=epsilon, neighbours=neighbours)
+    mechanism = build(family, epsilon=epsilon, neighbours=neighbours)
     worst = 0.0
     for responses in ([1, 1, 0], [0, 1, 0], [1, 0, 0], [0, 0, 0]):
 
@@ -226,7 +257,7 @@ def test_a_designed_pair_comes_near_epsilon(family, beta, neighbours):
     pair reaches 1/beta of it.
     """
     epsilon = 1.0
-    mechanism = build(family).calibrate(epsilon=epsilon, beta=beta, neighbours=neighbours)
+    mechanism = build(family, epsilon=epsilon, options={"beta": beta}, neighbours=neighbours)
     common, one, other = designed_pair(family, neighbours)
     reached = privacy_loss(mechanism, common, one, other)
     assert 0.9 * epsilon <= reached <= epsilon + 1e-9
@@ -238,14 +269,14 @@ def test_a_designed_pair_comes_near_epsilon(family, beta, neighbours):
 
 
 def test_several_rows_of_a_person_add_up_to_epsilon():
-    mechanism = build().calibrate(epsilon=1.0, rows_per_person=4)
+    mechanism = build(epsilon=1.0, rows_per_person=4)
     reached = privacy_loss(mechanism, [(1e3, 1)] * 200, [(1e3, 0)] * 4, [(1e3, 1)] * 4)
     assert 0.9 <= reached <= 1.0 + 1e-9
 
 
 def test_several_draws_split_epsilon():
     """The joint loss of k independent draws is k times that of one."""
-    mechanism = build().calibrate(epsilon=1.0, draws=5)
+    mechanism = build(epsilon=1.0, draws=5)
     reached = privacy_loss(mechanism, *designed_pair("bernoulli", "replace_one"))
     assert mechanism.guarantee.draws == 5
     assert 0.85 <= 5 * reached <= 1.0 + 1e-9

@@ -5,18 +5,25 @@ The log density ratio of the release at its worst point is |theta - theta'|/scal
 distances between estimates of neighbours are privacy losses, exactly.
 """
 
-import dataclasses
-
 import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
 import onedraw
-from onedraw.mechanisms import OutputPerturbation, Records
+from onedraw.families import Bernoulli
+from onedraw.mechanisms import OutputPerturbation, Shape
 from onedraw.mechanisms._bounds import bounded_design
 from onedraw.mechanisms._logistic import gradient, minimise
 from onedraw.mechanisms._perturbed_fit import spherical
 from onedraw.model import RegressionModel
+from onedraw.privacy import Request
+from onedraw.records import Records
+
+SLOPE = Shape(model=RegressionModel(family=Bernoulli(), features=("x",), fit_intercept=False))
+
+
+def build(epsilon=1.0, **options):
+    return OutputPerturbation(**options).calibrate(Request(epsilon=epsilon), SLOPE)
 
 
 def reference_fit(design, response, regularisation):
@@ -60,9 +67,7 @@ def test_the_anchored_pair_needs_the_corrected_laplace_scale(p):
     """It moves the estimate by almost 2(p - 1)/(n lambda) in L1: within the scale 2p/(n lambda epsilon),
     which it nearly uses up, and p - 1 times beyond the scale 2/(n lambda epsilon)."""
     n, regularisation, epsilon = 200_000, 1e-4, 1.0
-    mechanism = OutputPerturbation(
-        feature_norm=p**0.5, regularisation=regularisation, noise="laplace"
-    ).calibrate(epsilon=epsilon)
+    mechanism = build(epsilon, feature_norm=p**0.5, regularisation=regularisation, noise="laplace")
     scale = mechanism.noise_scale(num_records=n, dim=p)
     assert scale == pytest.approx(2 * p / (n * regularisation * epsilon), rel=2e-3)
     one, other = anchored_pair(p, n)
@@ -75,7 +80,7 @@ def test_the_anchored_pair_needs_the_corrected_laplace_scale(p):
 def test_the_anchored_pair_nearly_uses_up_the_spherical_noise():
     """0.9 epsilon, so noise halved, or a sensitivity that lost its factor 2, breaks the guarantee."""
     n, p = 200_000, 10
-    mechanism = OutputPerturbation(feature_norm=p**0.5, regularisation=1e-4).calibrate(epsilon=1.0)
+    mechanism = build(feature_norm=p**0.5, regularisation=1e-4)
     one, other = anchored_pair(p, n)
     gap = float(np.linalg.norm(mechanism.estimate(*one) - mechanism.estimate(*other)))
     assert 0.9 <= gap / mechanism.noise_scale(num_records=n, dim=p) <= 1.0
@@ -88,9 +93,7 @@ def test_adversarial_neighbours_stay_within_epsilon(noise):
     for _ in range(150):
         p, n = int(rng.integers(1, 5)), int(rng.integers(1, 8))
         norm, regularisation = float(rng.choice([0.5, 1.0, 8.0])), float(rng.choice([1e-2, 0.3, 5.0]))
-        mechanism = OutputPerturbation(
-            feature_norm=norm, regularisation=regularisation, noise=noise
-        ).calibrate(epsilon=0.7)
+        mechanism = build(0.7, feature_norm=norm, regularisation=regularisation, noise=noise)
         design = rng.choice([-1.0, 0.0, 1.0], size=(n, p)) * rng.choice([1.0, 100.0])
         response = rng.integers(0, 2, size=n).astype(float)
         changed, flipped = design.copy(), response.copy()
@@ -107,8 +110,8 @@ def test_adversarial_neighbours_stay_within_epsilon(noise):
 def test_a_sloppy_solver_stays_within_the_noise_that_covers_it():
     """At tolerance 1 half of the sensitivity belongs to the solver: any two points that it may return for one
     data set are within it, and without that share they are not covered by what is left."""
-    mechanism = OutputPerturbation(feature_norm=1.0, regularisation=0.1, tolerance=1.0).calibrate(epsilon=1.0)
-    exact = dataclasses.replace(mechanism, tolerance=1e-9)
+    mechanism = build(feature_norm=1.0, regularisation=0.1, tolerance=1.0)
+    exact = build(feature_norm=1.0, regularisation=0.1, tolerance=1e-9)
     n = 5
     ignoring_the_residual = exact.sensitivity(num_records=n)
     assert mechanism.sensitivity(num_records=n) == pytest.approx(2 * ignoring_the_residual)
@@ -133,9 +136,7 @@ def test_the_solver_meets_its_residual_and_agrees_with_another():
         exact = -design.T @ (sign * special.expit(-sign * (design @ theta))) + ridge * theta + tilt
         assert np.linalg.norm(exact) <= 1e-8
     design, response = design, (sign > 0).astype(float)
-    mechanism = OutputPerturbation(feature_norm=1.0, regularisation=0.01, tolerance=1e-6).calibrate(
-        epsilon=1.0
-    )
+    mechanism = build(feature_norm=1.0, regularisation=0.01, tolerance=1e-6)
     np.testing.assert_allclose(
         mechanism.estimate(design, response), reference_fit(design, response, 0.01), atol=1e-5
     )
@@ -157,31 +158,25 @@ def test_the_noise_has_its_radial_law():
 
 
 @pytest.mark.parametrize("noise", ["spherical", "laplace"])
-def test_the_release_carries_that_noise(noise):
+def test_the_release_carries_that_noise(noise, released):
     """Mean absolute deviation from the estimate, within 15 % (almost six standard errors)."""
     rng = np.random.default_rng(3)
     data = Records(
         features=rng.uniform(-1, 1, size=(40, 1)), response=rng.integers(0, 2, size=40).astype(float)
     )
-    model = RegressionModel(kind="logistic", features=("x",), fit_intercept=False)
-    mechanism = OutputPerturbation(feature_norm=1.0, regularisation=0.1, noise=noise).calibrate(epsilon=2.0)
+    mechanism = build(2.0, feature_norm=1.0, regularisation=0.1, noise=noise)
     estimate = reference_fit(data.features, data.response, 0.1)
-    gaps = [
-        mechanism.release(data, model=model, random_state=seed).draws[0][0] - estimate[0]
-        for seed in range(1500)
-    ]
+    gaps = [released(mechanism, data, seed).draws[0][0] - estimate[0] for seed in range(1500)]
     # In one dimension both laws are Laplace, whose mean absolute value is the scale: 2/(40 * 0.1 * 2).
     assert np.abs(gaps).mean() == pytest.approx(0.25, rel=0.15)
 
 
-def test_n_must_be_public_and_positive():
+def test_n_must_be_public_and_positive(released):
     mechanism = OutputPerturbation(feature_norm=1.0)
     with pytest.raises(onedraw.InvalidInput, match="number of records, which must be public"):
-        mechanism.calibrate(epsilon=1.0, neighbours="add_remove")
+        mechanism.calibrate(Request(epsilon=1.0, neighbours="add_remove"), SLOPE)
     empty = Records(features=np.zeros((0, 1)), response=np.zeros(0))
     with pytest.raises(onedraw.InvalidInput, match="at least one record"):
-        mechanism.calibrate(epsilon=1.0).release(
-            empty, model=RegressionModel(kind="logistic", features=("x",))
-        )
+        released(mechanism.calibrate(Request(epsilon=1.0), SLOPE), empty)
     with pytest.raises(onedraw.InvalidInput, match="arbitrarily far"):
-        dataclasses.replace(mechanism, regularisation=0.0).calibrate(epsilon=1.0)
+        build(feature_norm=1.0, regularisation=0.0)

@@ -5,20 +5,26 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-import onedraw
+from onedraw.families import Bernoulli, Gaussian
 from onedraw.mechanisms import (
     BetaBernoulliNoiseAware,
     BetaBernoulliSSP,
     LinearNoiseAware,
     LinearSSP,
-    Records,
+    Shape,
 )
 from onedraw.mechanisms.noise_aware import _Chain
 from onedraw.mechanisms.sufficient_statistics import NoisyMoments
 from onedraw.model import RegressionModel
+from onedraw.privacy import Request
+from onedraw.records import Records
 
-INTERCEPT = RegressionModel(kind="logistic", features=())
-SLOPE = RegressionModel(kind="linear", features=("x",), fit_intercept=False)
+INTERCEPT = RegressionModel(family=Bernoulli(), features=())
+SLOPE = RegressionModel(family=Gaussian(), features=("x",), fit_intercept=False)
+
+
+def build(mechanism, model, **request):
+    return mechanism.calibrate(Request(**request), Shape(model=model))
 
 
 def upper_and_products(x, y):
@@ -29,7 +35,9 @@ def upper_and_products(x, y):
 def test_no_record_moves_the_moments_further_than_the_sensitivity(neighbours):
     """And for p = 1 some record moves them that far: halved noise breaks the guarantee."""
     rng = np.random.default_rng(0)
-    mechanism = LinearSSP(feature_norm=2.0, response_bound=3.0).calibrate(epsilon=1.0, neighbours=neighbours)
+    mechanism = build(
+        LinearSSP(feature_norm=2.0, response_bound=3.0), SLOPE, epsilon=1.0, neighbours=neighbours
+    )
     for p in (1, 2, 5):
         limit, worst = mechanism.sensitivity(p), 0.0
         for trial in range(600):
@@ -46,7 +54,9 @@ def test_no_record_moves_the_moments_further_than_the_sensitivity(neighbours):
 @pytest.mark.parametrize(("neighbours", "rows"), [("replace_one", 1), ("replace_one", 3), ("add_remove", 2)])
 def test_no_person_moves_the_counts_further_than_the_noise_covers(neighbours, rows):
     """By enumeration of what two persons may hold; some pair uses up epsilon, so halved noise breaks it."""
-    mechanism = BetaBernoulliSSP().calibrate(epsilon=0.5, neighbours=neighbours, rows_per_person=rows)
+    mechanism = build(
+        BetaBernoulliSSP(), INTERCEPT, epsilon=0.5, neighbours=neighbours, rows_per_person=rows
+    )
     held = [(i, j) for i in range(rows + 1) for j in range(rows + 1 - i)]
     if (neighbours, rows) == ("replace_one", 1):  # n is public: one count is released, of persons with a row
         moves = [abs(one - other) for one in (0, 1) for other in (0, 1)]
@@ -59,22 +69,22 @@ def test_no_person_moves_the_counts_further_than_the_noise_covers(neighbours, ro
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [BetaBernoulliSSP, BetaBernoulliNoiseAware])
-def test_the_release_uses_that_noise(kind, monkeypatch):
+def test_the_release_uses_that_noise(kind, released, monkeypatch):
     """The noisy counts of 2000 releases against the Laplace law: Kolmogorov-Smirnov at level 1e-4."""
     seen = []
     monkeypatch.setattr(
         kind, "_draw_posterior", lambda self, ones, n, rng: seen.append(ones) or np.zeros((self.draws, 1))
     )
-    mechanism = kind(draws=1).calibrate(epsilon=0.5)
+    mechanism = build(kind(draws=1), INTERCEPT, epsilon=0.5)
     data = Records(features=np.zeros((50, 0)), response=(np.arange(50) < 20).astype(float))
     for seed in range(2000):
-        mechanism.release(data, model=INTERCEPT, random_state=seed)
+        released(mechanism, data, seed)
     assert stats.kstest(seen, stats.laplace(20, 1 / 0.5).cdf).pvalue > 1e-4
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", [LinearSSP, LinearNoiseAware])
-def test_the_moments_carry_that_noise(kind, monkeypatch):
+def test_the_moments_carry_that_noise(kind, released, monkeypatch):
     """No records: noise alone, of the stated scale. Kolmogorov-Smirnov at level 1e-4 with fixed seeds."""
     seen = []
 
@@ -83,18 +93,18 @@ def test_the_moments_carry_that_noise(kind, monkeypatch):
         return np.zeros((self.draws, 2))
 
     monkeypatch.setattr(kind, "_draw_posterior", record)
-    mechanism = kind(feature_norm=2.0, response_bound=3.0, draws=1).calibrate(epsilon=0.5)
+    model = RegressionModel(family=Gaussian(), features=("a", "b"), fit_intercept=False)
+    mechanism = build(kind(feature_norm=2.0, response_bound=3.0, draws=1), model, epsilon=0.5)
     data = Records(features=np.zeros((0, 2)), response=np.zeros(0))
-    model = RegressionModel(kind="linear", features=("a", "b"), fit_intercept=False)
     for seed in range(1500):
-        mechanism.release(data, model=model, random_state=seed)
+        released(mechanism, data, seed)
     scale = 2 * (1.5 + 2**0.5) / 0.5
     for noise in np.array(seen).T:
         assert stats.kstest(noise, stats.laplace(0, scale).cdf).pvalue > 1e-4
 
 
 @pytest.mark.statistical
-def test_the_noise_aware_posterior_covers_and_the_naive_one_does_not():
+def test_the_noise_aware_posterior_covers_and_the_naive_one_does_not(released):
     """Probabilities from the prior, n = 20, epsilon = 0.5: 80 % intervals of the noise-aware posterior cover
     in 80 % of 600 data sets (within 4.5 standard errors of 1.6 %), those of the naive one in far fewer."""
     rng = np.random.default_rng(1)
@@ -103,8 +113,8 @@ def test_the_noise_aware_posterior_covers_and_the_naive_one_does_not():
         p = rng.random()
         data = Records(features=np.zeros((20, 0)), response=(rng.random(20) < p).astype(float))
         for kind in covered:
-            mechanism = kind(draws=400).calibrate(epsilon=0.5)
-            draws = np.array(mechanism.release(data, model=INTERCEPT, random_state=trial).draws)
+            mechanism = build(kind(draws=400), INTERCEPT, epsilon=0.5)
+            draws = np.array(released(mechanism, data, trial).draws)
             low, high = np.quantile(special.expit(draws), [0.1, 0.9])
             covered[kind] += bool(low <= p <= high)
     assert abs(covered[BetaBernoulliNoiseAware] / 600 - 0.8) < 0.075
@@ -112,7 +122,7 @@ def test_the_noise_aware_posterior_covers_and_the_naive_one_does_not():
 
 
 @pytest.mark.statistical
-def test_the_noise_aware_regression_covers_and_the_naive_one_does_not():
+def test_the_noise_aware_regression_covers_and_the_naive_one_does_not(released):
     """Slopes from the prior, n = 50: 80 % intervals over 40 data sets, noise-aware within 3.5 standard errors
     of 6.3 %, naive below one half."""
     rng = np.random.default_rng(2)
@@ -124,8 +134,8 @@ def test_the_noise_aware_regression_covers_and_the_naive_one_does_not():
         data = Records(features=x, response=slope * x[:, 0] + 0.2 * rng.normal(size=50))
         for kind in covered:
             extra = {"warm_up": 150, "thin": 2} if kind is LinearNoiseAware else {}
-            mechanism = kind(**options, draws=150, **extra).calibrate(epsilon=3.0)
-            draws = np.array(mechanism.release(data, model=SLOPE, random_state=trial).draws)
+            mechanism = build(kind(**options, draws=150, **extra), SLOPE, epsilon=3.0)
+            draws = np.array(released(mechanism, data, trial).draws)
             low, high = np.quantile(draws, [0.1, 0.9])
             covered[kind] += bool(low <= slope <= high)
     assert abs(covered[LinearNoiseAware] / 40 - 0.8) < 0.22
@@ -172,7 +182,9 @@ def test_the_chain_draws_from_its_posterior():
 @pytest.mark.statistical
 def test_the_noise_aware_posterior_is_exact():
     """The mean against direct summation and quadrature, within five standard errors."""
-    mechanism = BetaBernoulliNoiseAware(draws=40_000, prior=(2.0, 1.0)).calibrate(epsilon=0.5)
+    mechanism = build(
+        BetaBernoulliNoiseAware(draws=40_000, prior=(2.0, 1.0)), INTERCEPT, epsilon=0.5
+    )
     draws = special.expit(mechanism._draw_posterior(6.3, 10, np.random.default_rng(4))[:, 0])
 
     def joint(p):
@@ -185,38 +197,48 @@ def test_the_noise_aware_posterior_is_exact():
 
 
 @pytest.mark.parametrize("kind", [BetaBernoulliSSP, BetaBernoulliNoiseAware])
-def test_a_large_epsilon_recovers_the_conjugate_posterior(kind):
+def test_a_large_epsilon_recovers_the_conjugate_posterior(kind, released):
     data = Records(features=np.zeros((100, 0)), response=(np.arange(100) < 30).astype(float))
-    mechanism = kind(draws=4000).calibrate(epsilon=1e4)
-    draws = special.expit(np.array(mechanism.release(data, model=INTERCEPT, random_state=0).draws)[:, 0])
+    mechanism = build(kind(draws=4000), INTERCEPT, epsilon=1e4)
+    draws = special.expit(np.array(released(mechanism, data, 0).draws)[:, 0])
     exact = stats.beta(31, 71)
     assert draws.mean() == pytest.approx(exact.mean(), abs=5 * exact.std() / 63)
     assert draws.std() == pytest.approx(exact.std(), rel=0.08)
 
 
 @pytest.mark.parametrize("kind", [LinearSSP, LinearNoiseAware])
-def test_a_large_epsilon_recovers_the_regression(kind):
+def test_a_large_epsilon_recovers_the_regression(kind, released):
     rng = np.random.default_rng(5)
     x = rng.uniform(-1, 1, size=(500, 1))
     y = 0.8 * x[:, 0] + 0.2 * rng.normal(size=500)
     mechanism = kind(feature_norm=1.0, response_bound=2.0, residual_scale=0.2, prior_scale=1.0, draws=400)
-    draws = np.array(
-        mechanism.calibrate(epsilon=1e4)
-        .release(Records(features=x, response=y), model=SLOPE, random_state=0)
-        .draws
-    )
+    data = Records(features=x, response=y)
+    draws = np.array(released(build(mechanism, SLOPE, epsilon=1e4), data, 0).draws)
     precision = (x**2).sum() / 0.2**2 + 1.0
     assert draws.mean() == pytest.approx((x[:, 0] @ y) / 0.2**2 / precision, abs=0.3 / precision**0.5)
     assert draws.std() == pytest.approx(precision**-0.5, rel=0.25)
 
 
-def test_add_remove_keeps_the_count_private():
-    data = Records(features=np.zeros((100, 0)), response=np.ones(100))
-    release = (
-        BetaBernoulliSSP(draws=5)
-        .calibrate(epsilon=1.0, neighbours="add_remove")
-        .release(data, model=INTERCEPT, random_state=0)
-    )
-    assert release.num_records is None
-    with pytest.raises(onedraw.InvalidInput, match="replace_one' only"):
-        BetaBernoulliNoiseAware().calibrate(epsilon=1.0, neighbours="add_remove")
+@pytest.mark.statistical
+@pytest.mark.parametrize("request_", [{"neighbours": "add_remove"}, {"rows_per_person": 3}])
+def test_where_n_is_private_both_counts_carry_noise(request_, released, monkeypatch):
+    """The counts of 1500 releases against the Laplace law: Kolmogorov-Smirnov at level 1e-4 each.
+
+    A person adds up to m rows to one of them, or moves 2m in replacing another: scale m/epsilon or 2m/epsilon.
+    """
+    seen = []
+
+    def record(self, rng, ones, zeros, num):
+        seen.append((ones, zeros))
+        return np.zeros((num, 1))
+
+    monkeypatch.setattr(BetaBernoulliSSP, "_logits", record)
+    mechanism = build(BetaBernoulliSSP(draws=1), INTERCEPT, epsilon=0.5, **request_)
+    data = Records(features=np.zeros((5000, 0)), response=(np.arange(5000) < 2000).astype(float))
+    for seed in range(1500):
+        released(mechanism, data, seed)
+    ones, zeros = np.array(seen).T
+    scale = (1 if request_ == {"neighbours": "add_remove"} else 6) / 0.5
+    assert stats.kstest(ones, stats.laplace(2000, scale).cdf).pvalue > 1e-4
+    assert stats.kstest(zeros, stats.laplace(3000, scale).cdf).pvalue > 1e-4
+    assert abs(np.corrcoef(ones, zeros)[0, 1]) < 5 / 1500**0.5

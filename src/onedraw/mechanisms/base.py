@@ -128,6 +128,18 @@ class Mechanism(ABC):
 
     promise: Guarantee | None = solved()
     shape: Shape | None = solved()
+    settled: tuple[Any, ...] | None = solved()
+    """The options and the shape that the promise was made for."""
+
+    def __post_init__(self) -> None:
+        if self.settled is not None and self.settled != self._settings():
+            raise CalibrationError(
+                f"This {type(self).__name__} was calibrated with other options or for another model, and its "
+                "guarantee holds for these only. Set the options first, then call calibrate(request, shape)."
+            )
+
+    def _settings(self) -> tuple[Any, ...]:
+        return tuple(self.options.items()), self.shape
 
     # -- what a mechanism says
 
@@ -197,7 +209,7 @@ class Mechanism(ABC):
         fresh._check_request(request)
         placed = replace(fresh, shape=replace(shape, model=fresh._described(shape.model)))
         placed._check_model(placed.model)
-        return placed._solve(request)
+        return replace(placed._solve(request), settled=placed._settings())
 
     @property
     def guarantee(self) -> Guarantee:
@@ -216,7 +228,9 @@ class Mechanism(ABC):
     @property
     def made(self) -> Made:
         """Name, options and solved numbers, for the release; options that no file can hold are left out."""
-        plain = {name: value for name, value in self.options.items() if is_plain(value)}
+        # Lists, as JSON has no tuples: a release that was read from a file equals the one written to it.
+        options = {name: value for name, value in self.options.items() if is_plain(value)}
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
         return Made(name=self.name, options=plain, numbers=dict(self._numbers()))
 
     def check_records(self, records: Any) -> None:

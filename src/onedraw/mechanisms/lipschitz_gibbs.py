@@ -68,6 +68,7 @@ from onedraw.mechanisms._posterior_draw import BINARY, BoundedPosterior
 from onedraw.mechanisms.base import Requirements, public_count_only
 from onedraw.privacy.gaussian import gaussian_delta, gaussian_parameter
 from onedraw.privacy.request import Request
+from onedraw.records import Records
 from onedraw.samplers.base import PosteriorFacts, Sampler
 
 FORMULAS = ("exact", "published")
@@ -125,13 +126,26 @@ class LipschitzGibbs(BoundedPosterior):
                     f"needs epsilon <= 1, and here it gives delta={true:.3g}. Use formula='exact'.",
                     requested=epsilon,
                 )
-        if self.draw == "langevin" and self.shape is not None:
-            sampler, records = placed.drawn_by, self.shape.num_records
-            facts = PosteriorFacts(
-                loss=self.loss, prior=self.prior, dim=self.model.dim, weight=placed.weight, num_records=records
-            )
-            sampler.check(facts)
+        if self.shape is not None and self.shape.num_records is not None:
+            placed._check_chain(self.shape.num_records)
         return placed
+
+    def _check_chain(self, num_records: int) -> None:
+        """Refuse a chain of more steps than a computer runs; the number of records is public here."""
+        if self.draw == "langevin":
+            facts = PosteriorFacts(
+                loss=self.loss,
+                prior=self.prior,
+                dim=self.model.dim,
+                weight=self.weight,
+                num_records=num_records,
+            )
+            self.drawn_by.check(facts)
+
+    def check_records(self, records: Records) -> None:
+        """A chain that was planned without the number of records is refused here, and not after the charge."""
+        super().check_records(records)
+        self._check_chain(len(records))
 
     @property
     def loss(self) -> Gibbs:
