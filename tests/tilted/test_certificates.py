@@ -37,7 +37,11 @@ def worst(loss, calibration, neighbours, rows, seed, tries=4000):
         theta = rng.normal(size=p) * 10.0 ** rng.uniform(-1.5, 2.5)
         z = rng.choice([-1.0, 1.0], size=p)
         first = [(responses(loss, rng), z)] * rows
-        other = rng.choice([-1.0, 1.0], size=p) if rng.random() < 0.5 else z * np.where(rng.random(p) < 1 / p, -1, 1)
+        other = (
+            rng.choice([-1.0, 1.0], size=p)
+            if rng.random() < 0.5
+            else z * np.where(rng.random(p) < 1 / p, -1, 1)
+        )
         second = [] if neighbours == "add_remove" else [(responses(loss, rng), other)] * rows
         common = (np.zeros(0), np.zeros((0, p)))
         value = log_ratio(loss, calibration, first, second, common, theta)
@@ -50,6 +54,12 @@ def worst(loss, calibration, neighbours, rows, seed, tries=4000):
 @pytest.mark.parametrize("loss", [Logistic(), LogCosh(cut=1.7)], ids=["logistic", "log_cosh"])
 def test_no_pair_passes_epsilon(loss, neighbours, rows):
     fit = calibrate(
-        loss, epsilon=1.0, dim=3, geometry="cube", neighbours=neighbours, rows_per_person=rows, solver_share=0.0
+        loss,
+        epsilon=1.0,
+        dim=3,
+        geometry="cube",
+        neighbours=neighbours,
+        rows_per_person=rows,
+        solver_share=0.0,
     )
     assert worst(loss, fit, neighbours, rows, seed=0) <= 1.0

@@ -24,9 +24,9 @@ norm at most t/R; two gaps differ by 2 t/R. Spherical noise of scale 2 t/(R shar
 price of ``SOLVER_SHARE`` epsilon, and the sum of both is what is published. []
 
 u and k are the largest with (3) <= (1 - SOLVER_SHARE) epsilon/m: u = epsilon/2 (replace-one), or epsilon,
-less the price of the loss where its curvature is not free. Larger noise and ridge are always allowed, so every
-number is rounded up by ``MARGIN``. With delta > 0 the Gaussian tilt (``gaussian_tilt``) is taken where its
-coordinates have the smaller variance.
+less the price of the loss where its curvature is not free. Larger noise and ridge are always allowed, so
+every number is rounded up by ``MARGIN``. With delta > 0 the Gaussian tilt (``gaussian_tilt``) is taken
+where its coordinates have the smaller variance.
 
 >>> from onedraw.tilted.losses import Logistic
 >>> fit = calibrate(Logistic(), epsilon=1.0, dim=6, geometry="cube", solver_share=0.0)

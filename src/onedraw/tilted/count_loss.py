@@ -14,12 +14,12 @@ dP(Y > k)/dmu = (r + k)/(r + mu) P_r(k) = P_{r+1}(k)).
 Guarantee:
     ``joint_loss(u, k)`` bounds a u + log(1 + k G') over all real eta and all y, a = |G - min(y, cap)|/cap.
 
-*Proof.* The worst y gives a = max(G, cap - G)/cap. On a cell [l, l + h] of a grid G <= G(l + h) and
-cap - G <= cap - G(l). G is concave in mu (for Poisson dG/dmu = P(Y <= cap-1) falls; the negative binomial is
-a mixture over mu), so d log G'/d eta = 1 + mu G_mumu/G_mu <= 1, and G' <= e^h G'(l) on the cell. Below the grid
-a <= 1 and G' <= mu; above it, where mu >= cap, a <= 1 and G' decreases: for Poisson each term mu P(Y = j)
-falls once mu >= j + 1, for the negative binomial each mu P(Y+ = j) once mu >= r (j + 1)/(r + 1). []
-A price is due: G'/(cap - G) grows like mu, so no k > 0 makes the supremum exactly u.
+*Proof.* The worst y gives a = max(G, cap - G)/cap. On a cell [l, l + h] of a grid G <= G(l + h) and cap - G
+<= cap - G(l). G is concave in mu (for Poisson dG/dmu = P(Y <= cap-1) falls; the negative binomial is a
+mixture over mu), so d log G'/d eta = 1 + mu G_mumu/G_mu <= 1, and G' <= e^h G'(l) on the cell. Below the
+grid a <= 1 and G' <= mu; above it, where mu >= cap, a <= 1 and G' decreases: for Poisson each term mu P(Y =
+j) falls once mu >= j + 1, for the negative binomial each mu P(Y+ = j) once mu >= r (j + 1)/(r + 1). [] A
+price is due: G'/(cap - G) grows like mu, so no k > 0 makes the supremum exactly u.
 
 >>> import numpy as np
 >>> loss = CappedCounts(cap=3)

@@ -15,20 +15,20 @@ Guarantee (``tilt_delta``), m rows a person, one sum over what each row may do:
 *Proof.* Let b ~ N under the first data set. The privacy loss at theta(b) is L = (2 b.g + |g|^2)/(2 sigma^2) +
 the log ratio of determinants, g the difference of gradients: convex in g. Take one row, of the first data set
 only, first; let phi be the Gaussian part as a function of its score, all else fixed.
-Logistic: g moves along a segment a v, v fixed by (y, z), a in [0, 1]; phi is convex, and the determinant adds
-at most k a (1-a). If phi(1) - phi(0) >= k, then phi(a) + k a (1-a) <= phi(0) + a (phi(1)-phi(0)) + k a (1-a)
-<= phi(1). Otherwise it is <= phi(0) + k a + k a (1-a) <= phi(0) + k. So the row counts as a constant shift v, or
-as none with k lost.
+Logistic: g moves along a segment a v, v fixed by (y, z), a in [0, 1]; phi is convex, and the determinant
+adds at most k a (1-a). If phi(1) - phi(0) >= k, then phi(a) + k a (1-a) <= phi(0) + a (phi(1)-phi(0)) + k a
+(1-a) <= phi(1). Otherwise it is <= phi(0) + k a + k a (1-a) <= phi(0) + k. So the row counts as a constant
+shift v, or as none with k lost.
 Log-cosh: a in [-1, 1], the determinant adds k (1-a^2). For a >= 0: if phi(1) - phi(0) >= 2k, then phi(a) +
 k (1-a)(1+a) <= phi(1); otherwise <= phi(0) + 2 k a + k (1-a^2) <= phi(0) + 2k. Likewise for a < 0. So the row
 counts as a shift v, as -v, or as none with 2k lost.
-Others: the score lies in a polytope with ``corners`` corners besides 0, so phi is at most its largest value at
-a corner or at 0, and the determinant adds at most D.
-A row of the second data set only has no determinant to pay, and phi, convex, is at most its largest value at
-the ends of its segment (0 or v' for logistic, v' or -v' for log-cosh). So L is at most the maximum over
-finitely many *constant* shifts, of length at most j mu, of their loss + a constant c. delta =
-E (1 - e^(epsilon-L))_+ increases with L, hence it is at most the sum over these. A constant shift gives
-H(epsilon - c), which increases with its length; shift 0 gives 0 as c <= epsilon. More rows: one by one. []
+Others: the score lies in a polytope with ``corners`` corners besides 0, so phi is at most its largest value
+at a corner or at 0, and the determinant adds at most D. A row of the second data set only has no
+determinant to pay, and phi, convex, is at most its largest value at the ends of its segment (0 or v' for
+logistic, v' or -v' for log-cosh). So L is at most the maximum over finitely many *constant* shifts, of
+length at most j mu, of their loss + a constant c. delta = E (1 - e^(epsilon-L))_+ increases with L, hence
+it is at most the sum over these. A constant shift gives H(epsilon - c), which increases with its length;
+shift 0 gives 0 as c <= epsilon. More rows: one by one. []
 
 The log-cosh condition is 2 k <= epsilon only; the exact Gaussian curve for logistic add/remove has neither a
 factor nor |log det| subtracted from epsilon.

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The location and scale of any response, in one private choice and without a bound on it.
+
+Candidates are all intervals of half width s = 2^(k/2), k = -80, ..., 80, whose middle is a multiple of s/4
+(plus a public shift of each scale). One that holds about half of the values, with a quarter on either side,
+is wanted: small windows hold fewer, large ones all, misplaced ones none, and one that cuts the values in
+two has none on one side. The middle and the half width of the chosen one are published.
+
+Guarantee:
+    epsilon-DP for values that are each a function of one record, under ``neighbours`` and for
+    ``rows_per_person`` = m rows. A window with W values, L below and U above, has weight
+    base exp((epsilon/(2 D)) u), u = -min(max(|W - n/2|, n/4 - L, n/4 - U), (1/2 - FEW) n), D = m for
+    replace-one and 3 m/4 for add/remove.
+
+*Proof.* Adding a person with r <= m rows, c of them counted in a number, moves W - n/2 by c - r/2, n/4 - L
+and n/4 - U by r/4 - c, and (1/2 - FEW) n by less than r/2: by numbers in [-3m/4, 3m/4]. Replacing moves
+them by the difference of two c - r/2 or r/4 - c, at most m. Minima and maxima keep such a bound. So each
+exponent moves by at most epsilon/2, and so does the logarithm of their sum. []
+
+*Infinitely many candidates.* All windows with at most FEW n values have the same utility. Any other holds
+one of the values of rank q, 2q, 3q, ... with q = max(1, floor(FEW n)), so they are few and found in no
+time. The rest is chosen as one candidate with its total base measure, and the window within it drawn from
+the base measure until it is none of those listed. The base measure is ``SCALE_DECAY``^|k| over scales times
+P(M >= m) = 1/(1 + m/8) for the distance of the middle from zero in steps m of s/4, either side alike.
+
+*Why shifted.* Zero would be an edge at every scale: values around it would be halved by windows of any size.
+With k times the golden section, modulo 1, a number is near an edge at few scales, whichever it is.
+*Why not two choices* (a scale from differences of pairs, then a median on a grid around zero): pairs halve
+the number of values, both stages must succeed, and a grid wide enough for 200 is too coarse at 200.
+
+Edge cases:
+    n = 0 gives a draw from the base measure. If all values are equal, many scales hold all or nothing, and
+    the base measure decides. Values beyond 2^50 steps are in no window of that scale.
+
+>>> import numpy as np
+>>> y = 200.0 + 10.0 * np.random.default_rng(0).standard_normal(3000)
+>>> found = window_of_half(y, epsilon=1.0, rng=np.random.default_rng(1))
+>>> round(found.location), round(found.scale)
+(198, 6)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from onedraw._validate import positive
+from onedraw.tilted.quantiles import drawn, sensitivity
+from onedraw.types import AnyArray, Array, Neighbours
+
+SCALES = range(-80, 81)
+SCALE_DECAY = 0.85
+STEPS = 8
+"""A window is this many steps wide, a step being a quarter of its half width."""
+FEW = 1.0 / 32.0
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+FARTHEST = 2.0**50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The middle and the half width of an interval."""
+
+    location: float
+    scale: float
+
+
+def window(k: int, middle: float) -> Window:
+    """The window of scale 2^(k/2) whose middle is ``middle`` steps, and the shift, from zero."""
+    scale = 2.0 ** (0.5 * k)
+    return Window(location=(middle + k * GOLDEN % 1.0) * (scale / 4.0), scale=scale)
+
+
+def window_of_half(
+    values: Array,
+    *,
+    epsilon: float,
+    rng: np.random.Generator,
+    neighbours: Neighbours = "replace_one",
+    rows_per_person: int = 1,
+) -> Window:
+    """A window that holds about half of the values."""
+    rate = 0.5 * positive(epsilon=epsilon) / sensitivity(0.75, neighbours, rows_per_person)
+    ordered = np.sort(values)
+    listed = [filled_windows(ordered, k) for k in SCALES]
+    weights = [log_weights(*listed[i], len(values), k, rate) for i, k in enumerate(SCALES)]
+    sizes = np.array([len(part) for part in weights])
+    place = drawn(np.concatenate(weights), rng)
+    scale = int(np.searchsorted(np.cumsum(sizes), place, side="right"))
+    place -= int(sizes[:scale].sum())
+    middles = listed[scale][0]
+    return window(SCALES[scale], float(middles[place]) if place < len(middles) else _other(middles, rng))
+
+
+def filled_windows(ordered: Array, k: int) -> tuple[Array, AnyArray, AnyArray]:
+    """Windows of scale 2^(k/2), all with more than FEW n values: middles in steps, values below, above."""
+    scale, moved = 2.0 ** (0.5 * k), k * GOLDEN % 1.0
+    every = max(1, math.floor(FEW * len(ordered)))
+    with np.errstate(over="ignore"):
+        steps = np.floor(ordered[::every] / (scale / 4.0) - moved)
+    steps = steps[np.abs(steps) < FARTHEST]
+    reach = np.arange(-STEPS // 2 - 1, STEPS // 2 + 3)  # one more on either side, for rounding
+    middles = np.unique(steps[:, None] + reach)
+    low = (middles - STEPS / 2 + moved) * (scale / 4.0)
+    high = (middles + STEPS / 2 + moved) * (scale / 4.0)
+    return middles, np.searchsorted(ordered, low), len(ordered) - np.searchsorted(ordered, high)
+
+
+def log_base(middles: Array) -> Array:
+    """The base measure of a middle: the law of M, halved unless it is zero."""
+    m = np.abs(middles)
+    # 1/(1 + m/8) - 1/(1 + (m+1)/8), written so that nothing cancels.
+    both = STEPS * (1.0 + m / STEPS) * (1.0 + (m + 1.0) / STEPS)
+    return np.asarray(-np.log(both) - np.log(np.where(m > 0.0, 2.0, 1.0)))
+
+
+def log_weights(
+    middles: Array, below: AnyArray, above: AnyArray, num_values: int, k: int, rate: float
+) -> Array:
+    """Log weights of the listed windows of one scale and, last, of all others together. Private."""
+    base = log_base(middles)
+    others = math.log(max(1.0 - float(np.exp(base).sum()), 1e-300))
+    one_side = 0.25 * num_values - np.minimum(below, above)
+    worst = (0.5 - FEW) * num_values
+    regret = np.minimum(np.maximum(np.abs(0.5 * num_values - below - above), one_side), worst)
+    prior = abs(k) * math.log(SCALE_DECAY)
+    return prior + np.append(base - rate * regret, others - rate * worst)
+
+
+def _other(listed: Array, rng: np.random.Generator) -> float:
+    """A middle from the base measure that is none of those listed."""
+    while True:
+        steps = math.floor(STEPS * (1.0 / (1.0 - rng.random()) - 1.0))
+        middle = float(steps if rng.random() < 0.5 else -steps)
+        if middle not in listed:
+            return middle
