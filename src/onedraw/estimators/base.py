@@ -96,7 +96,8 @@ class PrivateEstimator(BaseEstimator):
 
         X may be any table with the features in question. Its number of rows counts where it is public.
         """
-        return clone(self)._plan(X, None)
+        plan: Plan = clone(self)._plan(X, None)
+        return plan
 
     def fit(self, X: Any, y: Any, **unsupported: Any) -> Any:
         """Publish a model of (X, y) and keep only the release.

@@ -27,7 +27,7 @@ from onedraw.types import AnyArray, Array
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _CountRegressor(RegressorMixin, Regression):  # type: ignore[misc]
+class _CountRegressor(RegressorMixin, Regression):
     """What the regressions of counts share: coefficients of the log mean."""
 
     def _coded(self, y: AnyArray, model: Any) -> Array:

@@ -29,7 +29,7 @@ ERRORS = {str(family.errors): family for family in families_of(Gaussian.kind)}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LinearRegression(RegressorMixin, Regression):  # type: ignore[misc]
+class LinearRegression(RegressorMixin, Regression):
     """Linear regression published with differential privacy.
 
     Neither features nor response need bounds. Units matter for accuracy: declare ``target_bounds`` (a

@@ -26,7 +26,7 @@ from onedraw.types import AnyArray, Array
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LogisticRegression(ClassifierMixin, Classification, Regression):  # type: ignore[misc]
+class LogisticRegression(ClassifierMixin, Classification, Regression):
     """Logistic regression published with differential privacy.
 
     Two classes give the Bernoulli model, more the multinomial with one row of coefficients per class

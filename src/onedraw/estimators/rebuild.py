@@ -58,7 +58,7 @@ def _options(release: Release) -> dict[str, Any]:
     """Constructor arguments that describe this release, of whatever estimator has them."""
     model, guarantee, mechanism = release.model, release.guarantee, read_mechanism(release.mechanism)
     # Chains price their error into delta; what was asked for is the delta of exact draws.
-    solved: Any = release.mechanism["numbers"]
+    solved: Any = release.mechanism.numbers
     delta = solved.get("exact_delta", guarantee.delta)
     options: dict[str, Any] = {
         "epsilon": guarantee.epsilon,
