@@ -72,6 +72,10 @@ class CappedCounts:
     def curvature_bound(self) -> float:
         return float(_cells(self.cap, self.dispersion)[1].max())
 
+    @property
+    def trace_bound(self) -> float:
+        return self.curvature_bound
+
     def determinant_bound(self, k: float) -> float:
         return math.log1p(k * self.curvature_bound)
 

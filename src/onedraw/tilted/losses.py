@@ -54,6 +54,11 @@ class Loss(Protocol):
         ...
 
     @property
+    def trace_bound(self) -> float:
+        """The supremum of the trace of f''; c1 with one predictor."""
+        ...
+
+    @property
     def price(self) -> float:
         """The share of epsilon paid for the curvature; 0 where the joint bound makes it free."""
         ...
@@ -97,6 +102,7 @@ class Logistic:
     num_predictors: ClassVar[int] = 1
     score_bound: ClassVar[float] = 1.0
     curvature_bound: ClassVar[float] = 0.25
+    trace_bound: ClassVar[float] = 0.25
     price: ClassVar[float] = 0.0
     accuracy: ClassVar[float] = 1e-15
     corners: ClassVar[int] = 1
@@ -134,6 +140,7 @@ class LogCosh:
 
     num_predictors: ClassVar[int] = 1
     curvature_bound: ClassVar[float] = 1.0
+    trace_bound: ClassVar[float] = 1.0
     price: ClassVar[float] = 0.0
     accuracy: ClassVar[float] = 1e-15
     corners: ClassVar[int] = 2

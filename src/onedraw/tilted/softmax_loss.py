@@ -58,6 +58,11 @@ class Softmax:
         return self.classes - 1
 
     @property
+    def trace_bound(self) -> float:
+        """1 - |pi|^2 is largest at equal probabilities."""
+        return 1.0 - 1.0 / self.classes
+
+    @property
     def corners(self) -> int:
         return self.classes - 1
 

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From rows and responses to a published fit, family by family: which loss, which stages, which shares.
+
+A recipe spends its ``Terms`` on one tilted fit, after stages that find a scale or a cap where the family
+needs one, and says what was published on the way. Everything it returns is private in the sense of the
+guarantee, so it may be published once it is rounded.
+
+Guarantee:
+    epsilon-DP (or (epsilon, delta)-DP) for each recipe as a whole: the stages use parts of epsilon and delta
+    that add up, each private given what was published before [sequential composition].
+
+*Classes.* One fit. *Counts.* A cap near a quantile of the counts with ``CAP_SHARE`` of epsilon, then a fit
+of the capped counts. *Linear.* Four stages, see ``linear``.
+
+>>> import numpy as np
+>>> from onedraw.families import Poisson
+>>> from onedraw.model import RegressionModel
+>>> from onedraw.tilted.weights import cube_rows
+>>> rng = np.random.default_rng(0)
+>>> x = rng.uniform(-1.0, 1.0, (20_000, 1)); y = rng.poisson(np.exp(0.5 + x[:, 0])).astype(float)
+>>> rows = cube_rows(x, bounds=np.array([[-1.0, 1.0]]))
+>>> model = RegressionModel(family=Poisson(), features=("x",))
+>>> fitted = recipe_of(model)(rows, y, Terms(epsilon=1.0), rng)
+>>> fitted.theta.round(1), sorted(fitted.published)
+(array([[1. , 0.5]]), ['cap'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from onedraw._validate import one_of
+from onedraw.families import Bernoulli, Categorical, Gaussian, NegativeBinomial, Poisson
+from onedraw.model import RegressionModel
+from onedraw.tilted.calibration import Calibration, calibrate
+from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.fit import tilted_fit
+from onedraw.tilted.linear import CUT as LINEAR_CUT
+from onedraw.tilted.linear import linear_fit, working_response
+from onedraw.tilted.losses import LogCosh, Logistic, Loss
+from onedraw.tilted.quantiles import CAP_TAU, cap_of_counts
+from onedraw.tilted.softmax_loss import Softmax
+from onedraw.tilted.weights import Geometry, Rows
+from onedraw.types import Array, Neighbours
+
+CAP_SHARE = 0.05
+"""Of epsilon, for the cap of counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a fit may spend, under which relation."""
+
+    epsilon: float
+    delta: float = 0.0
+    neighbours: Neighbours = "replace_one"
+    rows_per_person: int = 1
+
+    def part(self, share: float) -> Terms:
+        """A share of epsilon and delta, the same otherwise."""
+        return Terms(
+            epsilon=share * self.epsilon,
+            delta=share * self.delta,
+            neighbours=self.neighbours,
+            rows_per_person=self.rows_per_person,
+        )
+
+    @property
+    def pure(self) -> dict[str, object]:
+        """As arguments of a stage that has no use for delta."""
+        return {
+            "epsilon": self.epsilon,
+            "neighbours": self.neighbours,
+            "rows_per_person": self.rows_per_person,
+        }
+
+    def calibrated(self, loss: Loss, dim: int, geometry: Geometry) -> Calibration:
+        """The tilt of one fit that spends all of it."""
+        return calibrate(loss, dim=dim, geometry=geometry, delta=self.delta, **self.pure)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fitted:
+    """A published fit: parameters (q, p), what they were pulled to, and the public facts of the noise."""
+
+    theta: Array
+    centre: Array
+    loss: Loss
+    response: Array
+    """The response as the last fit saw it, for a curvature at theta - centre. Not published."""
+    calibration: Calibration
+    published: Mapping[str, float] = field(default_factory=dict)
+    """Numbers that earlier stages published."""
+
+
+Recipe = Callable[[Rows, Array, Terms, np.random.Generator], Fitted]
+
+
+def fit_classes(rows: Rows, response: Array, terms: Terms, rng: np.random.Generator, *, loss: Loss) -> Fitted:
+    """One fit of a loss that is known beforehand."""
+    calibration = terms.calibrated(loss, rows.dim, rows.geometry)
+    theta = tilted_fit(loss, rows, response, calibration, rng)
+    centre = np.zeros_like(theta)
+    return Fitted(theta=theta, centre=centre, loss=loss, response=response, calibration=calibration)
+
+
+def fit_counts(
+    rows: Rows, response: Array, terms: Terms, rng: np.random.Generator, *, dispersion: float | None
+) -> Fitted:
+    """A private cap, then a fit of the capped counts."""
+    cap = cap_of_counts(response, rng=rng, tau=CAP_TAU, **terms.part(CAP_SHARE).pure)  # type: ignore[arg-type]
+    loss = CappedCounts(cap=cap, dispersion=dispersion)
+    left = Terms(
+        epsilon=(1.0 - CAP_SHARE) * terms.epsilon,
+        delta=terms.delta,
+        neighbours=terms.neighbours,
+        rows_per_person=terms.rows_per_person,
+    )
+    found = fit_classes(rows, response, left, rng, loss=loss)
+    return Fitted(
+        theta=found.theta,
+        centre=found.centre,
+        loss=loss,
+        response=response,
+        calibration=found.calibration,
+        published={"cap": float(cap)},
+    )
+
+
+def fit_linear(
+    rows: Rows, response: Array, terms: Terms, rng: np.random.Generator, *, intercept: bool
+) -> Fitted:
+    """Location, scale, a fit, and a finer fit around it."""
+    found = linear_fit(
+        rows, response, rng=rng, delta=terms.delta, intercept=intercept, **terms.pure  # type: ignore[arg-type]
+    )
+    loss = LogCosh(cut=LINEAR_CUT * found.scale)
+    return Fitted(
+        theta=found.theta[None, :],
+        centre=found.first[None, :],
+        loss=loss,
+        response=working_response(rows, response, found.first, loss.cut),
+        calibration=found.calibration,
+        published={
+            "scale": found.scale,
+            "window_location": found.window.location,
+            "window_scale": found.window.scale,
+        },
+    )
+
+
+def _classes(model: RegressionModel) -> Recipe:
+    classes = model.family.num_predictors + 1
+    return partial(fit_classes, loss=Logistic() if classes == 2 else Softmax(classes=classes))
+
+
+RECIPES: Mapping[str, Callable[[RegressionModel], Recipe]] = {
+    Bernoulli.name: _classes,
+    Categorical.name: _classes,
+    Gaussian.name: lambda model: partial(fit_linear, intercept=model.fit_intercept),
+    Poisson.name: lambda model: partial(fit_counts, dispersion=None),
+    NegativeBinomial.name: lambda model: partial(
+        fit_counts, dispersion=model.family.to_dict()["dispersion"]
+    ),
+}
+"""By the name of the family."""
+
+
+def recipe_of(model: RegressionModel) -> Recipe:
+    """How the tilted fit treats a model of this family."""
+    return RECIPES[one_of(RECIPES, family=model.family.name)](model)
