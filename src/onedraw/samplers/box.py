@@ -101,7 +101,7 @@ class BoxSampler:
         if not is_supported(family):
             raise InvalidInput(
                 f"evidence='proved' is not available for the {family.name} family (bernoulli, gaussian and "
-                "poisson have proved bounds). Use evidence='searched', or engine='grid' for up to about 3 "
+                "poisson have proved bounds). Use evidence='searched', or evidence='enumerated' for up to about 3 "
                 "parameters."
             )
         if posterior.dim > self.max_dim:
