@@ -2,6 +2,7 @@
 """A module imports only from its own package and from the lines above it."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,55 @@ def test_imports_point_upwards(path):
 )
 def test_the_rule_itself(file, source, allowed):
     assert (not list(violations(PACKAGE / file, source))) is allowed
+
+
+# -- who may do what
+
+
+def uses(name, *, called=False):
+    """The modules, as dotted names below the package, that import ``name`` or (if asked) call it."""
+    found = set()
+    for path in modules():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom | ast.Import) and not called:
+                hit = any(alias.name.split(".")[-1] == name for alias in node.names)
+            elif isinstance(node, ast.Call) and called:
+                hit = ast.unparse(node.func).split(".")[-1] == name
+            elif isinstance(node, ast.Attribute) and not called:
+                hit = node.attr == name and ast.unparse(node.value).split(".")[-1] == "private"
+            else:
+                hit = False
+            if hit:
+                parts = path.relative_to(PACKAGE).with_suffix("").parts
+                found.add(".".join(parts))
+    return found
+
+
+OPENERS = {"publishing", "mechanisms.base", "unsafe"}
+"""Who may open a box of private data: the one way to publish, the computation it asks for, and what says that
+it is not private."""
+
+
+def test_only_a_listed_few_open_private_data():
+    assert uses("opened") <= OPENERS
+    reached_around = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in modules()
+        if re.search(r"\._open\b|_Private__content", path.read_text(encoding="utf-8"))
+    }
+    assert reached_around == {"private.py"}
+
+
+def test_a_release_is_made_of_data_in_one_place_only():
+    """Elsewhere a release is read from its file (``cls(...)`` in ``release`` itself)."""
+    makers = uses("Release", called=True)
+    assert makers <= {"publishing", "release", "release.files", "release.value"}
+    assert "publishing" in makers
+
+
+def test_only_publishing_computes_a_mechanism_and_charges_a_ledger():
+    computing = {module for module in uses("compute", called=True) if not module.startswith("research.")}
+    assert computing == {"publishing"}
+    assert uses("charge", called=True) <= {"publishing", "cli.ledger"}
+    assert uses("check_affordable", called=True) == {"publishing"}

@@ -13,7 +13,6 @@ densities.
 >>> from onedraw.families import Bernoulli
 >>> from onedraw.losses import BetaDivergence
 >>> from onedraw.priors import Prior
-from onedraw.private import Withheld
 >>> posterior = Posterior(
 ...     loss=BetaDivergence(Bernoulli()), beta=2.0, weight=0.5, prior=Prior(scale=3.0),
 ...     features=np.array([[1.0], [2.0]]), response=np.array([0.0, 1.0]))

@@ -33,10 +33,11 @@ def posterior_draws(
 
     >>> import numpy as np
     >>> from onedraw import LogisticRegression
->>> from onedraw.mechanisms import OnePosterior
+    >>> from onedraw.mechanisms import OnePosterior
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(100, 2)); y = rng.integers(0, 2, size=100)
-    >>> posterior_draws(LogisticRegression(epsilon=1.0, mechanism=OnePosterior()), X, y, draws=5, random_state=0).shape
+    >>> estimator = LogisticRegression(epsilon=1.0, mechanism=OnePosterior())
+    >>> posterior_draws(estimator, X, y, draws=5, random_state=0).shape
     (5, 3)
     """
     num_draws = whole(draws=draws)

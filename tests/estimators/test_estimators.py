@@ -15,8 +15,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import onedraw
+from onedraw.mechanisms import GibbsPosterior, OnePosterior
 
-ESTIMATORS = [onedraw.LogisticRegression, onedraw.LinearRegression, onedraw.PoissonRegressor]
+ESTIMATORS = [
+    onedraw.LogisticRegression,
+    onedraw.LinearRegression,
+    onedraw.PoissonRegressor,
+    onedraw.NegativeBinomialRegressor,
+]
 SECRET = "31337"  # a value hidden in the data, which no message may repeat
 
 
@@ -28,6 +34,8 @@ def draw_data(kind, n=400, d=2, seed=0):
         return X, (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
     if kind is onedraw.LinearRegression:
         return X, eta + rng.normal(scale=0.5, size=n)
+    if kind is onedraw.NegativeBinomialRegressor:  # of dispersion 1
+        return X, rng.poisson(np.exp(0.7 * eta) * rng.standard_exponential(n))
     return X, rng.poisson(np.exp(0.7 * eta))
 
 
@@ -63,6 +71,8 @@ def test_large_epsilon_recovers_the_non_private_fit(kind):
         onedraw.LogisticRegression: linear_model.LogisticRegression(C=np.inf),
         onedraw.LinearRegression: linear_model.LinearRegression(),
         onedraw.PoissonRegressor: linear_model.PoissonRegressor(alpha=0.0),
+        # The mean is log-linear too, so the Poisson fit is consistent; its standard error is twice as large.
+        onedraw.NegativeBinomialRegressor: linear_model.PoissonRegressor(alpha=0.0),
     }[kind].fit(X, y)
     model = kind(epsilon=1e6, random_state=0).fit(X, y)
     assert model.coef_.shape == reference.coef_.shape
@@ -184,10 +194,9 @@ def test_target_bounds_only_change_the_units(fit_intercept):
     centre, half = (0.0, 140.0) if not fit_intercept else (120.0, 20.0)
     options = {"epsilon": 2.0, "fit_intercept": fit_intercept, "random_state": 5}
     shifted = centre + half * y
-    model = onedraw.LinearRegression(target_bounds=(100, 140), noise_floor=0.2 * half, **options).fit(
-        X, shifted
-    )
-    plain = onedraw.LinearRegression(noise_floor=0.2, **options).fit(X, (shifted - centre) / half)
+    wide, narrow = OnePosterior(noise_floor=0.2 * half), OnePosterior(noise_floor=0.2)
+    model = onedraw.LinearRegression(target_bounds=(100, 140), mechanism=wide, **options).fit(X, shifted)
+    plain = onedraw.LinearRegression(mechanism=narrow, **options).fit(X, (shifted - centre) / half)
     np.testing.assert_allclose(model.coef_, half * plain.coef_, rtol=1e-6)
     np.testing.assert_allclose(model.intercept_, centre + half * plain.intercept_, rtol=1e-6)
     assert model.scale_ == pytest.approx(half * plain.scale_)
@@ -206,6 +215,8 @@ def test_the_default_floor_is_a_tenth_of_the_half_range():
     [
         ({"target_bounds": (3, 1)}, r"Expected target_bounds to be finite with low < high, got \(3, 1\)"),
         ({"target_bounds": 7}, r"Expected target_bounds to be a pair \(low, high\), got 7"),
+        ({"errors": "cauchy"}, r"Expected errors to be one of 'normal', 'student_t', 'laplace', got errors="),
+        ({"errors": None}, r"Expected errors to be one of .*, got errors=None"),
         ({"noise_floor": 0.0}, r"Expected noise_floor > 0 and finite, got noise_floor=0.0"),
         ({"noise_floor": "small"}, r"Expected noise_floor > 0 and finite, got noise_floor='small'"),
         ({"noise_scale": -1}, r"Expected noise_scale > 0 and finite, got noise_scale=-1"),
@@ -218,17 +229,30 @@ def test_the_default_floor_is_a_tenth_of_the_half_range():
 )
 def test_bad_options_of_linear_regression_are_refused(options, message):
     X, y = draw_data(onedraw.LinearRegression)
-    with pytest.raises(onedraw.InvalidInput, match=message):
-        onedraw.LinearRegression(epsilon=1.0, **options).fit(X, y)
+    own = {name: options.pop(name) for name in ("noise_floor", "noise_scale") if name in options}
+    model = onedraw.LinearRegression(epsilon=1.0, mechanism=OnePosterior(**own), **options)
+    for use in (lambda: model.plan(X), lambda: model.fit(X, y)):
+        with pytest.raises(onedraw.InvalidInput, match=message):
+            use()
+
+
+@pytest.mark.parametrize("option", ["noise_floor", "noise_scale"])
+def test_options_of_a_residual_scale_are_for_models_that_have_one(option):
+    X, y = draw_data(onedraw.LogisticRegression)
+    model = onedraw.LogisticRegression(epsilon=1.0, mechanism=OnePosterior(**{option: 1.0}))
+    with pytest.raises(onedraw.InvalidInput, match=rf"{option}=1.0 does not apply to a logistic model"):
+        model.fit(X, y)
 
 
 def test_noise_scale_only_chooses_beta():
     X, y = draw_data(onedraw.LinearRegression)
     facts = [
-        onedraw.LinearRegression(epsilon=1.0, noise_scale=guess, random_state=0).fit(X, y).release_
+        onedraw.LinearRegression(epsilon=1.0, mechanism=OnePosterior(noise_scale=guess), random_state=0)
+        .fit(X, y)
+        .release_
         for guess in (None, 0.1, 2.0)
     ]
-    assert len({fact.mechanism["beta"] for fact in facts}) == 3
+    assert len({fact.mechanism["numbers"]["beta"] for fact in facts}) == 3
     assert len({fact.guarantee for fact in facts}) == 1
 
 
@@ -264,8 +288,10 @@ def test_pipeline_clone_and_cross_validation(kind):
     scores = cross_val_score(pipeline, X, y, cv=3)
     assert scores.shape == (3,)
     assert scores.mean() > 0.1
-    search = GridSearchCV(model, {"prior_scale": [1.0, 3.0]}, cv=2).fit(X, y)
-    assert search.best_estimator_.release_.mechanism["prior_scale"] == search.best_params_["prior_scale"]
+    mechanisms = [OnePosterior(prior_scale=scale) for scale in (1.0, 3.0)]
+    search = GridSearchCV(model, {"mechanism": mechanisms}, cv=2).fit(X, y)
+    options = search.best_estimator_.release_.mechanism["options"]
+    assert options["prior_scale"] == search.best_params_["mechanism"].prior_scale
 
 
 def test_pickle_holds_the_release_and_nothing_else_of_the_data(kind):
@@ -277,7 +303,8 @@ def test_pickle_holds_the_release_and_nothing_else_of_the_data(kind):
     assert np.array_equal(loaded.predict(frame), model.predict(frame))
     learned = set(vars(model)) - set(model.get_params())
     extra = {onedraw.LogisticRegression: {"classes_"}, onedraw.LinearRegression: {"scale_"}}.get(kind, set())
-    assert learned == {"coef_", "intercept_", "release_", "n_features_in_", "feature_names_in_"} | extra
+    found = {"coef_", "intercept_", "release_", "plan_", "n_features_in_", "feature_names_in_"}
+    assert learned == found | extra
     assert len(pickle.dumps(model)) < 10_000
 
 
@@ -325,15 +352,16 @@ def test_rows_per_person_and_neighbours_set_the_weight(kind):
     X, y = draw_data(kind)
 
     def release(**options):
-        model = kind(epsilon=1.0, beta=1.5, random_state=0, **options)
+        model = kind(epsilon=1.0, mechanism=OnePosterior(beta=1.5), random_state=0, **options)
         if isinstance(model, onedraw.LogisticRegression):
             model.set_params(classes=np.unique(y).tolist())
         return model.fit(X, y).release_
 
     base = release()
     many, other = release(rows_per_person=3), release(neighbours="add_remove")
-    assert many.mechanism["weight"] == pytest.approx(base.mechanism["weight"] / 3)
-    assert other.mechanism["weight"] == pytest.approx(base.mechanism["weight"] * 2)
+    weight = base.mechanism["numbers"]["weight"]
+    assert many.mechanism["numbers"]["weight"] == pytest.approx(weight / 3)
+    assert other.mechanism["numbers"]["weight"] == pytest.approx(weight * 2)
     assert many.guarantee.rows_per_person == 3
     assert "Each person holds at most 3 rows." in many.assumptions
     assert "Each person holds one row." in base.assumptions
@@ -373,29 +401,34 @@ def test_fitting_warns_of_nothing_that_records_cause():
 def test_delta_buys_weight_for_many_draws(kind):
     X, y = draw_data(kind)
     pure, approximate = (
-        kind(epsilon=1.0, delta=delta, draws=20, beta=1.5, random_state=0).fit(X, y).release_
+        kind(epsilon=1.0, delta=delta, draws=20, mechanism=OnePosterior(beta=1.5), random_state=0)
+        .fit(X, y)
+        .release_
         for delta in (0.0, 1e-6)
     )
-    assert approximate.mechanism["weight"] > pure.mechanism["weight"]
+    assert approximate.mechanism["numbers"]["weight"] > pure.mechanism["numbers"]["weight"]
     assert (approximate.guarantee.epsilon, approximate.guarantee.delta) == (1.0, 1e-6)
 
 
 def test_beta_paper_means_weight_one():
     X, y = draw_data(onedraw.LogisticRegression)
-    release = onedraw.LogisticRegression(epsilon=1.0, beta="paper", random_state=0).fit(X, y).release_
-    assert release.mechanism["weight"] == 1.0
-    assert release.mechanism["beta"] == pytest.approx(3.0)
+    paper = OnePosterior(beta="paper")
+    model = onedraw.LogisticRegression(epsilon=1.0, mechanism=paper, random_state=0).fit(X, y)
+    numbers = model.release_.mechanism["numbers"]
+    assert numbers["weight"] == 1.0
+    assert numbers["beta"] == pytest.approx(3.0)
     X, y = draw_data(onedraw.LinearRegression)
     with pytest.raises(onedraw.CalibrationError, match=r"7\.5") as info:
-        onedraw.LinearRegression(epsilon=1.0, beta="paper").fit(X, y)
+        onedraw.LinearRegression(epsilon=1.0, mechanism=paper).fit(X, y)
     assert info.value.reachable == pytest.approx(7.52, abs=0.01)
 
 
 def test_prior_scale_enters_the_prior():
     X, y = draw_data(onedraw.LogisticRegression)
-    model = onedraw.LogisticRegression(epsilon=1.0, prior_scale=1e-3, random_state=0).fit(X, y)
+    narrow = OnePosterior(prior_scale=1e-3)
+    model = onedraw.LogisticRegression(epsilon=1.0, mechanism=narrow, random_state=0).fit(X, y)
     assert np.abs(model.coef_).max() < 6e-3
-    assert model.release_.mechanism["prior_scale"] == 1e-3
+    assert model.release_.mechanism["options"]["prior_scale"] == 1e-3
 
 
 def test_an_empty_table_is_told_from_one_person_only_where_n_is_public(kind):
@@ -513,12 +546,12 @@ def test_labels_that_json_cannot_hold_are_refused_before_the_draw(labels, monkey
     assert SECRET not in str(info.value)
 
 
-# -- engines
+# -- evidence
 
 
-def test_the_grid_engine_enumerates(kind):
+def test_enumerated_evidence_visits_every_point_of_a_grid(kind):
     X, y = draw_data(kind, n=60, d=1)
-    model = kind(epsilon=1.0, engine="grid", random_state=0).fit(X, y)
+    model = kind(epsilon=1.0, mechanism=OnePosterior(evidence="enumerated"), random_state=0).fit(X, y)
     assert model.release_.evidence.level == "proved"
     assert "enumerated" in model.release_.evidence.statement
 
@@ -527,9 +560,9 @@ def test_the_grid_engine_enumerates(kind):
 @pytest.mark.parametrize("kind", [onedraw.LogisticRegression, onedraw.PoissonRegressor])
 def test_proved_evidence_truncates_the_prior_to_a_public_box(kind):
     X, y = draw_data(kind, n=200, d=1)
-    model = kind(epsilon=1.0, evidence="proved", random_state=0).fit(X, y)
+    model = kind(epsilon=1.0, mechanism=OnePosterior(evidence="proved"), random_state=0).fit(X, y)
     assert model.release_.evidence.level == "proved"
-    assert model.release_.mechanism["prior_box"] == 6.0
+    assert model.release_.mechanism["numbers"]["prior_box"] == 6.0
     assert np.abs(np.array(model.release_.draws)).max() <= 18.0
 
 
@@ -565,15 +598,29 @@ def test_epsilon_must_be_positive_and_finite(kind, epsilon):
         ({"draws": 0}, r"draws to be a whole number >= 1, got draws=0"),
         ({"prior_scale": 0}, r"Expected prior_scale > 0 and finite, got prior_scale=0"),
         ({"fit_intercept": "no"}, r"fit_intercept to be True or False, got fit_intercept='no'"),
-        ({"engine": "nut"}, r"engine to be one of 'auto', 'exact', 'grid', got engine='nut'"),
-        ({"evidence": "proven"}, r"evidence to be one of 'searched', 'proved', got evidence='proven'"),
+        (
+            {"evidence": "proven"},
+            r"one of 'searched', 'proved', 'enumerated', got evidence='proven'. Did you mean 'proved'",
+        ),
+        ({"draws": "many"}, r"draws to be a whole number >= 1 or 'auto', got 'many'"),
+        ({"mechanism": "one_posteriour"}, r"Expected mechanism to be one of .*Did you mean 'one_posterior'"),
+        ({"mechanism": OnePosterior}, r"got the class OnePosterior. Call it: OnePosterior\(\.\.\.\)"),
         ({"random_state": "now"}, r"Expected random_state to be None, .*got random_state='now'"),
     ],
 )
 def test_bad_options_are_refused(kind, options, message):
     X, y = draw_data(kind)
+    own = {name: options[name] for name in OnePosterior.option_names() if name in options}
+    others = {name: value for name, value in options.items() if name not in own}
+    model = kind(**{"epsilon": 1.0, **({"mechanism": OnePosterior(**own)} if own else {}), **others})
     with pytest.raises(onedraw.InvalidInput, match=message):
-        kind(epsilon=1.0, **options).fit(X, y)
+        model.fit(X, y)
+
+
+def test_options_of_a_mechanism_are_no_options_of_an_estimator(kind):
+    for option in {*OnePosterior.option_names(), *GibbsPosterior.option_names()}:
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            kind(epsilon=1.0, **{option: 1})
 
 
 def bad_data():
@@ -615,7 +662,7 @@ def test_bad_data_is_refused_unquoted(kind, case):
     assert SECRET not in str(info.value)
 
 
-@pytest.mark.parametrize("kind", [onedraw.LinearRegression, onedraw.PoissonRegressor])
+@pytest.mark.parametrize("kind", ESTIMATORS[1:])
 @pytest.mark.parametrize("dtype", [object, str])
 def test_a_textual_response_is_refused_unquoted(kind, dtype):
     y = np.array(["1", f"patient {SECRET}"], dtype=dtype)
@@ -625,9 +672,10 @@ def test_a_textual_response_is_refused_unquoted(kind, dtype):
 
 
 @pytest.mark.parametrize("value", [-int(SECRET), int(SECRET) + 0.5])
-def test_counts_must_be_whole_and_not_negative(value):
-    with pytest.raises(onedraw.InvalidInput, match=r"whole numbers >= 0.*Use LinearRegression") as info:
-        onedraw.PoissonRegressor(epsilon=1.0).fit(np.zeros((2, 1)), np.array([0, value]))
+@pytest.mark.parametrize("kind", [onedraw.PoissonRegressor, onedraw.NegativeBinomialRegressor])
+def test_counts_must_be_whole_and_not_negative(kind, value):
+    with pytest.raises(onedraw.InvalidInput, match=r"whole numbers") as info:
+        kind(epsilon=1.0).fit(np.zeros((2, 1)), np.array([0, value]))
     assert SECRET not in str(info.value)
 
 
@@ -646,9 +694,17 @@ def test_prediction_checks_its_input_too(kind):
         model.predict(np.array([["a", SECRET]], dtype=object))
 
 
-def test_poisson_predictions_stay_positive_and_finite():
-    X, y = draw_data(onedraw.PoissonRegressor)
-    model = onedraw.PoissonRegressor(epsilon=1.0, random_state=0).fit(X, y)
+@pytest.mark.parametrize("dispersion", [0, -1, np.inf, None, "1"])
+def test_a_dispersion_must_be_positive_and_finite(dispersion):
+    X, y = draw_data(onedraw.NegativeBinomialRegressor)
+    with pytest.raises(onedraw.InvalidInput, match="Expected dispersion > 0 and finite, got dispersion="):
+        onedraw.NegativeBinomialRegressor(epsilon=1.0, dispersion=dispersion).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [onedraw.PoissonRegressor, onedraw.NegativeBinomialRegressor])
+def test_predicted_counts_stay_positive_and_finite(kind):
+    X, y = draw_data(kind)
+    model = kind(epsilon=1.0, random_state=0).fit(X, y)
     far = model.predict(np.array([[1e9, 0.0], [-1e9, 0.0]]))
     assert np.isfinite(far).all()
     assert (far > 0).all()

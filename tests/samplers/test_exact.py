@@ -22,10 +22,12 @@ import onedraw
 from onedraw.errors import AcceptanceTooLow, NonFiniteDensity
 from onedraw.families import Bernoulli, Categorical
 from onedraw.losses import BetaDivergence
-from onedraw.mechanisms import OnePosteriorSample, Records
+from onedraw.mechanisms import OnePosterior, Shape
 from onedraw.model import RegressionModel
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior, ScalePrior
+from onedraw.privacy import Request
+from onedraw.records import Records
 from onedraw.samplers import RejectionSampler, exact, fitting
 from onedraw.samplers.envelope import Mixture, PriorComponent, StudentT
 
@@ -207,11 +209,10 @@ def test_a_hopeless_posterior_is_refused_with_advice_that_exists() -> None:
     assert posterior.passes[0] < 0.05 * exact.MOST_PROPOSALS
 
 
-def test_advice_for_few_parameters_names_the_other_engines() -> None:
+def test_advice_for_few_parameters_names_the_other_kinds_of_evidence() -> None:
     message = str(exact._too_low(2))
-    assert "engine='grid'" in message
-    assert "evidence='proved'" in message
-    assert set(re.findall(r"(?:engine|evidence)='(\w+)'", message)) == {"grid", "proved"}
+    assert set(re.findall(r"evidence='(\w+)'", message)) == {"enumerated", "proved"}
+    assert "engine" not in message
     assert "nuts" not in str(exact._too_low(30))
 
 
@@ -247,17 +248,14 @@ def test_evidence_is_the_same_for_all_data(reference: Any) -> None:
     assert "64 fresh proposals" in statements.pop()
 
 
-def test_diagnostics_never_reach_a_release(reference: Any) -> None:
+def test_diagnostics_never_reach_a_release(reference: Any, released: Any) -> None:
     case = reference.CASES["logistic"]
-    mechanism = OnePosteriorSample(
-        loss=BetaDivergence(Bernoulli()), prior=Prior(scale=3.0), sampler=RejectionSampler()
-    ).calibrate(epsilon=1.0)
+    model = RegressionModel(family=Bernoulli(), features=("x",))
+    mechanism = OnePosterior(sampler=RejectionSampler()).calibrate(Request(epsilon=1.0), Shape(model=model))
     records = Records(features=case.x, response=case.y)
     diagnostics = mechanism.draws(records, 1, np.random.default_rng(1)).diagnostics
     assert {"acceptance", "proposals", "restarts", "passes"} <= set(diagnostics)
-    release = mechanism.release(
-        records, model=RegressionModel(kind="logistic", features=("x",)), random_state=1
-    )
+    release = released(mechanism, records, 1)
     text = repr(release.to_dict()) + repr(release) + str(release)
     for name in ("acceptance", "restarts", "passes", "diagnostics"):
         assert name not in text

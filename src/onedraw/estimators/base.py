@@ -120,6 +120,10 @@ class PrivateEstimator(BaseEstimator):
             raise TypeError(
                 f"fit() takes X and y only, got {sorted(unsupported)}. Set options in the constructor."
             )
+        if y is None:
+            raise InvalidInput(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            )
         plan = self._plan(X, y)
         self.release_ = publish(
             plan,

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import assert_all_finite, column_or_1d
 
 from onedraw.errors import InvalidInput
 from onedraw.estimators.discreet import unquoted
 from onedraw.families import Bernoulli, Categorical, Family
+from onedraw.publishing import silent
 from onedraw.types import AnyArray, Array
 
 READ_FROM_LABELS = "The set of classes is public knowledge (it was read from the labels)."
@@ -42,11 +43,12 @@ def declared_classes(classes: Any) -> tuple[Any, ...]:
 
 
 def classes_in(y: Any) -> tuple[Any, ...]:
-    """The classes that occur in the labels."""
-    with unquoted("y"):
+    """The classes that occur in the labels. Nothing warns: a number that is no label would be told of."""
+    with silent(), unquoted("y"):
         labels = column_or_1d(np.asarray(y))
-    check_labels(labels)
-    found = np.unique(labels)
+        assert_all_finite(labels, input_name="y")
+        check_labels(labels)
+        found = np.unique(labels)
     if len(found) < 2:
         raise InvalidInput(
             "Expected at least two classes in y, got only one class. "

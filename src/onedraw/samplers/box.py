@@ -101,7 +101,7 @@ class BoxSampler:
             proved = ", ".join(name for name, known in FAMILIES.items() if known.has_cell_bounds)
             raise InvalidInput(
                 f"evidence='proved' is not available for the {family.name} family (these have proved bounds: "
-                f"{proved}). Use evidence='searched', or engine='grid' for up to about 3 parameters."
+                f"{proved}). Use evidence='searched', or evidence='enumerated' for up to about 3 parameters."
             )
         if posterior.dim > self.max_dim:
             raise InvalidInput(

@@ -9,7 +9,7 @@ Guarantee:
 
 Edge cases:
     n = 0 draws from the prior. A log density that is not a number is an error, never a draw. Too low an
-    acceptance is an error that names other engines, never an approximate draw.
+    acceptance is an error that names other kinds of evidence, never an approximate draw.
 
 The envelope is fitted to the private data freely, because an exact draw does not depend on it. What it does
 change is the running time, which must not be published (docs/pitfalls.md).
@@ -147,7 +147,7 @@ def _evidence(num_proposals: int) -> Evidence:
 
 
 def _too_low(dim: int) -> AcceptanceTooLow:
-    others = "engine='grid', evidence='proved', " if dim <= 3 else ""
+    others = "evidence='enumerated', evidence='proved', " if dim <= 3 else ""
     return AcceptanceTooLow(
         f"The exact rejection sampler found no envelope that fits this posterior of {dim} parameters, so "
         f"nothing was released. Use {others}fewer features, a larger epsilon, or public feature_bounds that "

@@ -53,16 +53,16 @@ class GridSampler:
         points = self.points
         if points is None and dim > MAX_DEFAULT_DIM:
             raise InvalidInput(
-                f"engine='grid' is for at most {MAX_DEFAULT_DIM} parameters, got {dim}: with more, the grid "
+                f"evidence='enumerated' is for at most {MAX_DEFAULT_DIM} parameters, got {dim}: with more, the grid "
                 "would "
-                "be too coarse to be useful. Use engine='exact', or fewer features."
+                "be too coarse to be useful. Use evidence='searched', or fewer features."
             )
         if points is None:
             points = max(3, int(250_000 ** (1.0 / dim)) // 2 * 2 + 1)
         if points**dim > MAX_POINTS:
             raise InvalidInput(
                 f"Expected a grid of at most {MAX_POINTS} points, got {points} for each of {dim} parameters. "
-                "Use engine='exact', or fewer points."
+                "Use evidence='searched', or fewer points."
             )
         reach = self.half_width if prior.box is None else min(self.half_width, prior.box)
         axis = reach * prior.scale * np.linspace(-1.0, 1.0, points)
