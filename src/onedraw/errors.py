@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from onedraw.advice import Advice, sentence
+from onedraw.advice import Advice, Flags, sentence
 
 CHARGE_STANDS = (
     "The charge stands: whether a fit fails depends on the data, so giving the charge back would be a leak."
@@ -60,11 +60,11 @@ class OnedrawError(Exception):
         self.charged = False
 
     def __str__(self) -> str:
-        return self._worded(piece.in_python for piece in self.advice)
+        return self._worded(piece.in_python() for piece in self.advice)
 
-    def for_shell(self) -> str:
-        """The message for somebody who types commands."""
-        return self._worded(piece.in_shell for piece in self.advice)
+    def for_shell(self, flags: Flags = None) -> str:
+        """The message for somebody who types commands; ``flags`` are those of the command, if known."""
+        return self._worded(piece.in_shell(flags) for piece in self.advice)
 
     def _worded(self, clauses: Iterable[str]) -> str:
         last = CHARGE_STANDS if self.charged else ""

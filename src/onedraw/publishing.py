@@ -39,9 +39,9 @@ from onedraw.advice import LeaveOut, Set
 from onedraw.errors import InvalidInput
 from onedraw.ledger import Ledger
 from onedraw.mechanisms.base import Mechanism, Shape
-from onedraw.private import Private, opened
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
+from onedraw.private import Private, opened
 from onedraw.records import Records
 from onedraw.release import Release
 

@@ -38,6 +38,7 @@ from typing import ClassVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput, SamplingError
 from onedraw.families import LocationScale
 from onedraw.losses import BetaDivergence
@@ -96,18 +97,22 @@ class BoxSampler:
         family = posterior.loss.family
         if not isinstance(posterior.loss, BetaDivergence):
             raise InvalidInput(
-                "evidence='proved' is available for the beta-divergence loss only. Use evidence='searched'."
+                "Proved evidence is available for the beta-divergence loss only.",
+                advice=Set("evidence", "searched", of="OnePosterior"),
             )
         if not is_supported(family):
             raise InvalidInput(
-                f"evidence='proved' is not available for the {family.name} family (bernoulli, gaussian and "
-                "poisson have proved bounds). Use evidence='searched', or engine='grid' for up to about 3 "
-                "parameters."
+                f"Proved evidence is not available for the {family.name} family (bernoulli, gaussian and "
+                "poisson have proved bounds).",
+                advice=[
+                    Set("evidence", "searched", of="OnePosterior"),
+                    Set("evidence", "enumerated", of="OnePosterior", note=" for up to about 3 parameters"),
+                ],
             )
         if posterior.dim > self.max_dim:
             raise InvalidInput(
-                f"evidence='proved' is for at most {self.max_dim} parameters, got {posterior.dim}. "
-                "Use evidence='searched', or fewer features."
+                f"Proved evidence is for at most {self.max_dim} parameters, got {posterior.dim}.",
+                advice=[Set("evidence", "searched", of="OnePosterior"), Do("use fewer features")],
             )
         noise = posterior.prior.noise
         if posterior.prior.box is None or (noise is not None and math.isinf(noise.ceiling)):
