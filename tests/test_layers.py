@@ -12,6 +12,7 @@ PACKAGE = ROOT / "src" / "onedraw"
 
 # Top first. Names on one line do not import each other. ``__init__``, the package itself, may import all.
 LAYERS = [
+    ["advice"],
     ["errors", "types", "_version"],
     ["_validate", "_extras"],
     ["_random"],

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable
 from numbers import Integral, Real
 
+from onedraw.advice import Advice
 from onedraw.errors import InvalidInput
 
 
@@ -23,16 +24,18 @@ def _one(values: dict[str, object]) -> tuple[str, object]:
     return name, value
 
 
-def _complain(name: str, value: object, requirement: str, remedy: str) -> InvalidInput:
-    tail = f" {remedy}" if remedy else ""
-    return InvalidInput(f"Expected {name} {requirement}, got {name}={value!r}.{tail}")
+def _complain(name: str, value: object, requirement: str, remedy: str | Advice) -> InvalidInput:
+    facts = f"Expected {name} {requirement}, got {name}={value!r}."
+    if isinstance(remedy, Advice):
+        return InvalidInput(facts, advice=remedy)
+    return InvalidInput(f"{facts} {remedy}".rstrip())
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def positive(*, remedy: str = "", **values: object) -> float:
+def positive(*, remedy: str | Advice = "", **values: object) -> float:
     """Return the one keyword given as a float, or say that it must be positive and finite."""
     name, value = _one(values)
     if not _is_number(value) or not 0 < float(value) < math.inf:  # type: ignore[arg-type]
@@ -40,7 +43,7 @@ def positive(*, remedy: str = "", **values: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def probability(*, remedy: str = "", **values: object) -> float:
+def probability(*, remedy: str | Advice = "", **values: object) -> float:
     """Return the one keyword given as a float in [0, 1)."""
     name, value = _one(values)
     if not _is_number(value) or not 0 <= float(value) < 1:  # type: ignore[arg-type]
@@ -48,7 +51,7 @@ def probability(*, remedy: str = "", **values: object) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def whole(*, minimum: int = 1, remedy: str = "", **values: object) -> int:
+def whole(*, minimum: int = 1, remedy: str | Advice = "", **values: object) -> int:
     """Return the one keyword given as an int that is at least ``minimum``."""
     name, value = _one(values)
     is_int = isinstance(value, Integral) and not isinstance(value, bool)
@@ -57,13 +60,14 @@ def whole(*, minimum: int = 1, remedy: str = "", **values: object) -> int:
     return int(value)  # type: ignore[call-overload, no-any-return]
 
 
-def one_of(options: Iterable[str], *, remedy: str = "", **values: object) -> str:
+def one_of(options: Iterable[str], *, remedy: str | Advice = "", **values: object) -> str:
     """Return the one keyword given if it is among ``options``; suggest the nearest otherwise."""
     name, value = _one(values)
     known = list(options)
     if not isinstance(value, str) or value not in known:
         listed = ", ".join(repr(o) for o in known)
         close = difflib.get_close_matches(str(value), known, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else ""
-        raise _complain(name, value, f"to be one of {listed}", " ".join(filter(None, [hint, remedy])))
+        if close and isinstance(remedy, str):
+            remedy = f"Did you mean {close[0]!r}? {remedy}".rstrip()
+        raise _complain(name, value, f"to be one of {listed}", remedy)
     return value

@@ -20,15 +20,55 @@ One warning has a class of its own, to be filtered by: ``DuplicateDataWarning`` 
 
 A message names the value, the requirement and the remedy. None of them quotes a private record.
 
->>> issubclass(CalibrationError, ValueError)
-True
+An error holds facts, which read alike everywhere, and advice as data: which option to set, which question to
+ask the ledger (``onedraw.advice``). ``str(error)`` words the advice for Python, ``error.for_shell()`` for the
+command. Several pieces of advice are alternatives.
+
+>>> from onedraw.advice import LeaveOut, Set
+>>> error = InvalidInput("A delta of 0 is not enough.", advice=[Set("delta", 1e-6), LeaveOut("mechanism")])
+>>> print(error)
+A delta of 0 is not enough. Set delta=1e-06, or leave mechanism out.
+>>> print(error.for_shell())
+A delta of 0 is not enough. Set --delta 1e-06, or leave --mechanism out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+from onedraw.advice import Advice, Flags, sentence
+
+CHARGE_STANDS = (
+    "The charge stands: whether a fit fails depends on the data, so giving the charge back would be a leak."
+)
+
 
 class OnedrawError(Exception):
-    """Base of all errors raised on purpose by this package."""
+    """Base of all errors raised on purpose by this package.
+
+    Attributes:
+        facts: what is wrong; full sentences that read alike in Python and in a shell.
+        advice: what to do about it, one of these.
+        charged: whether a budget was charged before it happened; the charge stands.
+    """
+
+    def __init__(self, facts: str = "", *, advice: Advice | Iterable[Advice] = ()) -> None:
+        super().__init__(facts)
+        self.facts = facts
+        self.advice: tuple[Advice, ...] = (advice,) if isinstance(advice, Advice) else tuple(advice)
+        self.charged = False
+
+    def __str__(self) -> str:
+        return self._worded(piece.in_python() for piece in self.advice)
+
+    def for_shell(self, flags: Flags = None) -> str:
+        """The message for somebody who types commands; ``flags`` are those of the command, if known."""
+        return self._worded(piece.in_shell(flags) for piece in self.advice)
+
+    def _worded(self, clauses: Iterable[str]) -> str:
+        last = CHARGE_STANDS if self.charged else ""
+        return " ".join(filter(None, [self.facts, sentence(clauses), last]))
 
 
 class InvalidInput(OnedrawError, ValueError):
@@ -44,9 +84,14 @@ class CalibrationError(InvalidInput):
     """
 
     def __init__(
-        self, message: str, *, requested: float | None = None, reachable: float | None = None
+        self,
+        facts: str = "",
+        *,
+        advice: Advice | Iterable[Advice] = (),
+        requested: float | None = None,
+        reachable: float | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(facts, advice=advice)
         self.requested = requested
         self.reachable = reachable
 
@@ -87,14 +132,15 @@ class BudgetExceeded(LedgerError):
 
     def __init__(
         self,
-        message: str,
+        facts: str = "",
         *,
+        advice: Advice | Iterable[Advice] = (),
         requested: float | None = None,
         remaining: float | None = None,
         dataset: str | None = None,
         quantity: str = "epsilon",
     ) -> None:
-        super().__init__(message)
+        super().__init__(facts, advice=advice)
         self.requested = requested
         self.remaining = remaining
         self.dataset = dataset
@@ -108,8 +154,10 @@ class UnknownDataset(LedgerError):
         dataset: the name that was asked for.
     """
 
-    def __init__(self, message: str, *, dataset: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, facts: str = "", *, advice: Advice | Iterable[Advice] = (), dataset: str | None = None
+    ) -> None:
+        super().__init__(facts, advice=advice)
         self.dataset = dataset
 
 
@@ -122,4 +170,7 @@ class MissingExtra(OnedrawError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an extra: pip install 'onedraw[{extra}]'.")
-        self.extra = extra
+        self.what, self.extra = what, extra
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.what, self.extra)

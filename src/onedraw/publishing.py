@@ -35,12 +35,13 @@ from typing import Any
 import numpy as np
 
 from onedraw._random import generator
+from onedraw.advice import LeaveOut, Set
 from onedraw.errors import InvalidInput
 from onedraw.ledger import Ledger
 from onedraw.mechanisms.base import Mechanism, Shape
-from onedraw.private import Private, opened
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
+from onedraw.private import Private, opened
 from onedraw.records import Records
 from onedraw.release import Release
 
@@ -145,31 +146,34 @@ def publish(
     receipt = None
     if ledger is not None and dataset is not None:
         receipt = ledger.charge(dataset, guarantee, mechanism=mechanism.name).to_dict()
-    with silent():
-        found = mechanism.compute(records, rng)
-    if found.evidence.level != mechanism.evidence_level:
-        raise AssertionError(f"{mechanism.name} planned {mechanism.evidence_level} evidence")
-    return Release(
-        model=plan.model,
-        draws=found.draws,
-        grid=found.grid,
-        mechanism=mechanism.made,
-        guarantee=guarantee,
-        assumptions=plan.assumptions,
-        evidence=found.evidence,
-        statistics=found.statistics,
-        seeded=seeded,
-        num_records=plan.num_records,
-        receipt=receipt,
-    )
+    with _charge_stands(receipt):
+        with silent():
+            found = mechanism.compute(records, rng)
+        if found.evidence.level != mechanism.evidence_level:
+            raise AssertionError(f"{mechanism.name} planned {mechanism.evidence_level} evidence")
+        return Release(
+            model=plan.model,
+            draws=found.draws,
+            grid=found.grid,
+            mechanism=mechanism.made,
+            guarantee=guarantee,
+            assumptions=plan.assumptions,
+            evidence=found.evidence,
+            statistics=found.statistics,
+            seeded=seeded,
+            num_records=plan.num_records,
+            receipt=receipt,
+        )
 
 
 def afford(guarantee: Guarantee, ledger: Ledger | None, dataset: str | None) -> None:
     """Refuse what the ledger could not pay for; charges nothing and reserves nothing."""
     if (ledger is None) != (dataset is None):
+        given, other = ("dataset", "ledger") if ledger is None else ("ledger", "dataset")
         raise InvalidInput(
             "Expected ledger and dataset together: the ledger holds the budget, and dataset names whose "
-            "it is. Give both, or neither."
+            "it is.",
+            advice=[Set(other), LeaveOut(given)],
         )
     if ledger is not None and not isinstance(ledger, Ledger):
         raise InvalidInput(f"Expected ledger to be an onedraw.Ledger, got {type(ledger).__name__}.")
@@ -186,6 +190,16 @@ def _check(plan: Plan, records: Private[Any]) -> None:
             f"Expected the {plan.num_records} records that the plan was made for, got {len(held)}. "
             "Plan again for this table."
         )
+
+
+@contextlib.contextmanager
+def _charge_stands(receipt: object) -> Iterator[None]:
+    """Whatever happens behind a charge, an interrupt included, knows of it: see ``errors.CHARGE_STANDS``."""
+    try:
+        yield
+    except BaseException as error:
+        error.charged = receipt is not None  # type: ignore[attr-defined]
+        raise
 
 
 @contextlib.contextmanager

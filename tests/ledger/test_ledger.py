@@ -168,8 +168,8 @@ def test_charge_beyond_budget_is_refused(ledger):
     with pytest.raises(BudgetExceeded) as caught:
         ledger.charge("adult", Guarantee(epsilon=0.3))
     assert str(caught.value) == (
-        "Cannot spend epsilon=0.3 on dataset 'adult': 0.1 of 1 remains "
-        f"(see: Ledger({ledger.path!r}).show('adult'))."
+        "Cannot spend epsilon=0.3 on dataset 'adult': 0.1 of 1 remains. "
+        f"See: Ledger({ledger.path!r}).show('adult')."
     )
     assert (caught.value.requested, caught.value.remaining, caught.value.dataset) == (0.3, 0.1, "adult")
     assert snapshot(ledger) == before
@@ -210,7 +210,7 @@ def test_errors_survive_the_way_back_from_a_worker(ledger):
 @pytest.mark.parametrize(
     ("guarantee", "message"),
     [
-        (Guarantee(epsilon=0.1, neighbours="add_remove"), "Relations are never mixed: calibrate with neigh"),
+        (Guarantee(epsilon=0.1, neighbours="add_remove"), "Relations are never mixed. Set neigh"),
         (Guarantee(epsilon=0.1, rows_per_person=2), "declares rows_per_person=3, the charge covers 2"),
         (Guarantee(epsilon=0.1, delta=1e-9, rows_per_person=3), "budget with delta=0, the charge has"),
     ],
@@ -233,7 +233,7 @@ def test_an_unknown_name_gets_a_suggestion(ledger):
         ledger.charge("adlut", Guarantee(epsilon=0.1))
     assert caught.value.dataset == "adlut"
     for ask in (ledger.show, ledger.history, lambda name: ledger.fingerprint(name, [[1]])):
-        with pytest.raises(UnknownDataset, match=r"Register it with Ledger\(.*\)\.create\('zzz', epsilon="):
+        with pytest.raises(UnknownDataset, match=r"Register it: Ledger\(.*\)\.create\('zzz', epsilon="):
             ask("zzz")
 
 

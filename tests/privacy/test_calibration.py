@@ -71,7 +71,7 @@ def test_paper_calibration_agrees_with_lambert_w(floor: float, epsilon: float) -
 @pytest.mark.parametrize(("draws", "rows"), [(1, 1), (4, 3)])
 def test_an_unreachable_epsilon_is_refused_with_the_smallest_one(draws: int, rows: int) -> None:
     requested = 5.0 * draws * rows
-    with pytest.raises(CalibrationError, match=r"Use beta='auto' .* noise_floor=0\.159") as caught:
+    with pytest.raises(CalibrationError, match=r"Set beta='auto' .* noise_floor=0\.159") as caught:
         calibrate(
             "gaussian", epsilon=requested, noise_floor=0.1, beta="paper", draws=draws, rows_per_person=rows
         )
@@ -362,7 +362,7 @@ def test_a_given_pair_states_its_own_smaller_epsilon() -> None:
 
 def test_a_given_pair_that_needs_more_is_refused_with_the_weight_that_would_do() -> None:
     with pytest.raises(
-        CalibrationError, match=r"needs epsilon=3, more than the 1 requested\. Use weight=0\.5"
+        CalibrationError, match=r"needs epsilon=3, more than the 1 requested\. Set weight=0\.5"
     ) as e:
         calibrate("bernoulli", epsilon=1.0, beta=2.0, weight=1.5)
     assert (e.value.requested, e.value.reachable) == (1.0, pytest.approx(3.0))

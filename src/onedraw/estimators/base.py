@@ -25,8 +25,8 @@ from onedraw.estimators.discreet import unquoted
 from onedraw.ledger import Ledger
 from onedraw.mechanisms import Mechanism, Shape
 from onedraw.model import Bounds
-from onedraw.private import Private
 from onedraw.privacy import Guarantee, Request
+from onedraw.private import Private
 from onedraw.publishing import Plan, make_plan, publish, silent
 from onedraw.records import Records, held
 from onedraw.registry import AUTO, choose

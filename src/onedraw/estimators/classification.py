@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from onedraw.advice import Set
 from onedraw.errors import InvalidInput
 from onedraw.estimators.base import PrivateEstimator, num_rows
 from onedraw.estimators.labels import READ_FROM_LABELS, classes_in, codes, declared_classes
@@ -28,11 +29,12 @@ class Classification(PrivateEstimator):
         if self.classes is not None:
             return declared_classes(self.classes), ()
         if y is None:
-            raise InvalidInput("A plan needs the public set of classes. Declare it: classes=[...].")
+            raise InvalidInput("A plan needs the public set of classes.", advice=Set("classes"))
         if self.neighbours == "add_remove":
             raise InvalidInput(
-                "Expected classes=[...] with neighbours='add_remove': classes read from the labels would "
-                "tell whether the only person of a class is there. List the public set of classes."
+                "Expected declared classes with neighbours='add_remove': classes read from the labels would "
+                "tell whether the only person of a class is there.",
+                advice=Set("classes", note=", the public set of them"),
             )
         if self.ledger is not None:
             # Who has no budget does not get to the labels; no guarantee depends on how many classes there be.

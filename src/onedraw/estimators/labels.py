@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, column_or_1d
 
+from onedraw.advice import Set
 from onedraw.errors import InvalidInput
 from onedraw.estimators.discreet import unquoted
 from onedraw.families import Bernoulli, Categorical, Family
@@ -51,8 +52,8 @@ def classes_in(y: Any) -> tuple[Any, ...]:
         found = np.unique(labels)
     if len(found) < 2:
         raise InvalidInput(
-            "Expected at least two classes in y, got only one class. "
-            "Declare the public set of classes: classes=[...]."
+            "Expected at least two classes in y, got only one class.",
+            advice=Set("classes", note=", the public set of them"),
         )
     return tuple(found.tolist())
 

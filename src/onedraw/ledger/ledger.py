@@ -27,7 +27,7 @@ Edge cases:
 0.1
 >>> ledger.charge("adult", Guarantee(epsilon=0.3))
 Traceback (most recent call last):
-onedraw.errors.BudgetExceeded: Cannot spend epsilon=0.3 on dataset 'adult': 0.1 of 1 remains (see: Ledger(...
+onedraw.errors.BudgetExceeded: Cannot spend epsilon=0.3 on dataset 'adult': 0.1 of 1 remains. See: Ledger(...
 >>> ledger.verify().ok
 True
 >>> folder.cleanup()
@@ -47,6 +47,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onedraw._validate import one_of, positive, whole
+from onedraw.advice import AskLedger, LeaveOut, Set
 from onedraw.errors import BudgetExceeded, DuplicateDataWarning, InvalidInput, LedgerError, UnknownDataset
 from onedraw.ledger import chain, storage
 from onedraw.ledger.accounting import Budget, Cost, cost_of
@@ -128,8 +129,8 @@ class Ledger:
             if same and not (exist_ok and same == [dataset] and books[dataset].agrees(content)):
                 raise LedgerError(
                     f"Dataset {dataset!r} cannot be created: {same[0]!r} exists, with epsilon="
-                    f"{books[same[0]].budget.epsilon:g}. A budget is fixed for good "
-                    f"(see: {self._call('show', same[0])})."
+                    f"{books[same[0]].budget.epsilon:g}. A budget is fixed for good.",
+                    advice=self._ask("show", same[0]),
                 )
             if not same:
                 chain.append(connection, kind="create", dataset=dataset, content=content)
@@ -287,17 +288,19 @@ class Ledger:
         except Unreadable as error:
             problem = str(error)
         raise LedgerError(
-            f"The history of the ledger {self.path!r} was altered: {problem}. Restore a copy "
-            f"(see: Ledger({self.path!r}).verify()). {storage.NO_RECEIPT}"
+            f"The history of the ledger {self.path!r} was altered: {problem}. {storage.NO_RECEIPT}",
+            advice=AskLedger("restore a copy, and see", self.path, "verify"),
         )
 
     def _book(self, books: Mapping[str, Book], dataset: str) -> Book:
         if dataset in books:
             return books[dataset]
         close = difflib.get_close_matches(dataset, books, n=1)
-        register = f"Register it with {self._call('create', dataset)}."
-        hint = f"Did you mean {close[0]!r}?" if close else register
-        raise UnknownDataset(f"The ledger has no dataset {dataset!r}. {hint}", dataset=dataset)
+        raise UnknownDataset(
+            f"The ledger has no dataset {dataset!r}." + (f" Did you mean {close[0]!r}?" if close else ""),
+            advice=() if close else self._ask("create", dataset, why="register it"),
+            dataset=dataset,
+        )
 
     def _check_charge(self, book: Book, guarantee: Guarantee, cost: Cost) -> None:
         self._check_terms(book, guarantee)
@@ -308,30 +311,33 @@ class Ledger:
         if guarantee.neighbours != book.neighbours:
             raise LedgerError(
                 f"Dataset {book.dataset!r} has a budget for neighbours={book.neighbours!r}, the charge is "
-                f"for {guarantee.neighbours!r}. Relations are never mixed: calibrate with "
-                f"neighbours={book.neighbours!r}."
+                f"for {guarantee.neighbours!r}. Relations are never mixed.",
+                advice=Set("neighbours", book.neighbours),
             )
         if guarantee.rows_per_person < book.rows_per_person:
             raise LedgerError(
                 f"Dataset {book.dataset!r} declares rows_per_person={book.rows_per_person}, the charge "
-                f"covers {guarantee.rows_per_person}. Calibrate with rows_per_person={book.rows_per_person}."
+                f"covers {guarantee.rows_per_person}.",
+                advice=Set("rows_per_person", book.rows_per_person),
             )
         if guarantee.delta > 0.0 and book.budget.delta == 0.0:
             raise LedgerError(
                 f"Dataset {book.dataset!r} has a budget with delta=0, the charge has "
-                f"delta={guarantee.delta:g}. Calibrate with delta=0."
+                f"delta={guarantee.delta:g}.",
+                advice=LeaveOut("delta"),
             )
 
     def _check_budget(self, book: Book, guarantee: Guarantee, cost: Cost) -> None:
         budget = book.budget
         if budget.admits([*book.costs, cost]):
             return
-        see = f"(see: {self._call('show', book.dataset)})."
+        see, remark = self._ask("show", book.dataset), ""
         left = budget.remaining_delta(book.costs)
         if cost.delta > 0 and guarantee.delta > left:
             raise BudgetExceeded(
                 f"Cannot spend delta={guarantee.delta:g} on dataset {book.dataset!r}: {left:g} of the "
-                f"delta_for_charges={budget.delta_for_charges:g} remains {see}",
+                f"delta_for_charges={budget.delta_for_charges:g} remains.",
+                advice=see,
                 requested=guarantee.delta,
                 remaining=left,
                 dataset=book.dataset,
@@ -341,21 +347,21 @@ class Ledger:
         asked, rest = _distinct(guarantee.epsilon, remaining)
         one = " for one draw" if budget.order is not None else ""
         if guarantee.delta > 0.0 and cost.delta == 0:
-            see += (
+            remark = (
                 " Draws with a delta are counted by their ranges, which takes a little more than their own "
                 "epsilon and leaves the delta to the budget: fit with a smaller epsilon."
             )
         raise BudgetExceeded(
             f"Cannot spend epsilon={asked} on dataset {book.dataset!r}: "
-            f"{rest} of {budget.epsilon:g} remains{one} {see}",
+            f"{rest} of {budget.epsilon:g} remains{one}.{remark}",
+            advice=see,
             requested=guarantee.epsilon,
             remaining=remaining,
             dataset=book.dataset,
         )
 
-    def _call(self, method: str, dataset: str) -> str:
-        more = ", epsilon=..." if method == "create" else ""
-        return f"Ledger({self.path!r}).{method}({dataset!r}{more})"
+    def _ask(self, verb: str, dataset: str, *, why: str = "see") -> AskLedger:
+        return AskLedger(why, self.path, verb, dataset)
 
 
 def _cost(guarantee: object) -> Cost:

@@ -37,6 +37,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from onedraw.advice import AskLedger, Do
 from onedraw.errors import LedgerError
 from onedraw.ledger import chain
 
@@ -86,7 +87,7 @@ NO_RECEIPT = "No receipt was given, so nothing may be released."
 """How every refusal ends."""
 
 _REASONS = {
-    "locked": "stayed locked by another program for {timeout:g} s. Try again, or set Ledger(timeout=...).",
+    "locked": "stayed locked by another program for {timeout:g} s. Try again later, or wait longer for it.",
     "readonly": "is read-only. Make the file and its folder writable.",
     "disk is full": "could not grow: the disk is full. Free some space.",
     "disk I/O error": "could not be written or read (disk I/O error). Check the disk, its space and quota.",
@@ -108,8 +109,8 @@ def transaction(
     """
     if not create and not os.path.exists(path):
         raise LedgerError(
-            f"There is no ledger at {path!r}. Check the path, or register a data set with "
-            f"Ledger(path).create(...). {NO_RECEIPT}"
+            f"There is no ledger at {path!r}. {NO_RECEIPT}",
+            advice=[Do("check the path"), AskLedger("register a data set", path, "create", "NAME")],
         )
     try:
         with contextlib.closing(_connect(path, create=create, timeout=timeout)) as connection:

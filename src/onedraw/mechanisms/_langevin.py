@@ -45,6 +45,7 @@ import numpy as np
 from scipy import special
 
 from onedraw._validate import positive, whole
+from onedraw.advice import Set
 from onedraw.errors import InvalidInput
 from onedraw.mechanisms._logistic import minimise
 from onedraw.posterior import Posterior
@@ -128,7 +129,8 @@ class LangevinSampler:
             raise InvalidInput(
                 f"A Langevin chain within {self.error:.2g} of the posterior takes {steps:.2g} steps here, "
                 f"more than {MOST_STEPS:.0g}: its error bound needs fewer records, a smaller prior scale or "
-                "a much larger delta. Use draw='exact', which needs no chain."
+                "a much larger delta.",
+                advice=Set("draw", "exact", of="LipschitzGibbs", note=", which needs no chain"),
             )
 
     def sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:

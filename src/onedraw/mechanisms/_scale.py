@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from onedraw.advice import LeaveOut
 from onedraw.errors import InvalidInput
 
 DEFAULT_FLOOR = 0.1
@@ -25,8 +26,8 @@ def with_floor(model: Any, noise_floor: float | None, noise_scale: float | None)
         for name, value in (("noise_floor", noise_floor), ("noise_scale", noise_scale)):
             if value is not None:
                 raise InvalidInput(
-                    f"{name}={value!r} does not apply to a {model.kind} model, which has no residual scale. "
-                    "Leave it out."
+                    f"{name}={value!r} does not apply to a {model.kind} model, which has no residual scale.",
+                    advice=LeaveOut(name),
                 )
         return model
     floor = DEFAULT_FLOOR if noise_floor is None else noise_floor / model.target_unit

@@ -29,17 +29,18 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from onedraw._validate import one_of, positive
+from onedraw.advice import Do, LeaveOut, Set
 from onedraw.errors import CalibrationError, InvalidInput
 from onedraw.model import PublicModel
-from onedraw.private import Private, opened
 from onedraw.privacy.guarantee import NEIGHBOURS, Guarantee
 from onedraw.privacy.request import Request
+from onedraw.private import Private, opened
 from onedraw.release import Grid, Made, Statistic
 from onedraw.release.made import is_plain
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array, Neighbours
 
-DEFAULT_NEEDS_NONE = "OnePosterior, a draw from the beta-divergence posterior, needs no bound on the data."
+NO_BOUND = Set("mechanism", "one_posterior", note=", which needs no bound on the data")
 EXACTNESS = {
     "searched": ("The draw is exact: the search behind the envelope's bound missed no higher point.",),
 }
@@ -259,8 +260,8 @@ class Mechanism(ABC):
         if not required.fits(model):
             listed = ", ".join(required.families or required.forms)
             raise InvalidInput(
-                f"{mechanism} is for these models: {listed}; got a {model.kind} model. "
-                f"Choose another mechanism."
+                f"{mechanism} is for these models: {listed}; got a {model.kind} model.",
+                advice=Do("choose another mechanism"),
             )
         if required.intercept_only and (model.num_features or not model.fit_intercept):
             raise InvalidInput(
@@ -273,23 +274,31 @@ class Mechanism(ABC):
         if required.delta == "unused" and request.delta > 0.0:
             raise InvalidInput(
                 f"{mechanism} gives pure epsilon-differential privacy and cannot use "
-                f"delta={request.delta:g}. Leave delta out."
+                f"delta={request.delta:g}.",
+                advice=LeaveOut("delta"),
             )
         if required.delta == "needed" and request.delta == 0.0:
             raise CalibrationError(
                 f"{mechanism} has no guarantee at delta=0: the log ratio of neighbouring releases is "
-                "unbounded. Give a delta far below one in the number of records, for example delta=1e-6, or "
-                "use a pure mechanism.",
+                "unbounded.",
+                advice=[
+                    Set("delta", 1e-6, note=", or whatever is far below one in the number of records"),
+                    Do("choose a pure mechanism"),
+                ],
                 requested=request.epsilon,
             )
         if required.count:
             public_count_only(request, mechanism, required.count)
         if request.draws == "auto" and required.draws != "auto":
-            raise InvalidInput(f"draws='auto' is not for {mechanism}. Give a whole number, or leave it out.")
-        if request.draws != 1 and required.draws == "one":
-            own = f" Its own option: {mechanism}(draws=...)." if "draws" in self.option_names() else ""
             raise InvalidInput(
-                f"{mechanism} makes one release, got draws={request.draws!r}. Leave draws out.{own}"
+                f"{mechanism} does not choose the number of draws.",
+                advice=[Set("draws", note=" to a whole number"), LeaveOut("draws")],
+            )
+        if request.draws != 1 and required.draws == "one":
+            own = [Set("draws", of=mechanism)] if "draws" in self.option_names() else []
+            raise InvalidInput(
+                f"{mechanism} makes one release, got draws={request.draws!r}.",
+                advice=[LeaveOut("draws"), *own],
             )
 
     def _needed(self, name: str) -> float:
@@ -297,7 +306,8 @@ class Mechanism(ABC):
         why = self.requirements.needs[name]
         value = getattr(self, name)
         if value is None:
-            raise InvalidInput(f"{type(self).__name__} needs {name}=...: {why} {DEFAULT_NEEDS_NONE}")
+            kind = type(self).__name__
+            raise InvalidInput(f"{kind} needs {name}: {why}", advice=[Set(name, of=kind), NO_BOUND])
         return positive(**{name: value}, remedy=why)
 
 
@@ -316,7 +326,8 @@ def public_count_only(request: Request | Guarantee, mechanism: str, why: str) ->
         only, got = "rows_per_person=1", f"rows_per_person={request.rows_per_person}"
     raise InvalidInput(
         f"{mechanism} is private for {only} only, got {got}: {why} Such neighbours may differ in the number "
-        "of records. OnePosterior offers both."
+        "of records.",
+        advice=Set("mechanism", "one_posterior", note=", which offers both"),
     )
 
 
@@ -326,5 +337,5 @@ def build(kind: type[M], options: Mapping[str, Any]) -> M:
         one_of(kind.option_names(), option=name, remedy=f"These are the options of {kind.name!r}.")
     for f in fields(kind):
         if f.default is MISSING and f.default_factory is MISSING and f.name not in options:
-            raise InvalidInput(f"{kind.__name__} needs {f.name}=...")
+            raise InvalidInput(f"{kind.__name__} needs {f.name}.", advice=Set(f.name, of=kind.__name__))
     return kind(**options)

@@ -60,6 +60,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from onedraw._validate import one_of
+from onedraw.advice import Set
 from onedraw.errors import CalibrationError, InvalidInput
 from onedraw.families import Bernoulli
 from onedraw.losses import Gibbs
@@ -123,7 +124,8 @@ class LipschitzGibbs(BoundedPosterior):
             if true > delta:
                 raise CalibrationError(
                     f"The published formula does not hold at epsilon={epsilon:g}, delta={delta:g}: its proof "
-                    f"needs epsilon <= 1, and here it gives delta={true:.3g}. Use formula='exact'.",
+                    f"needs epsilon <= 1, and here it gives delta={true:.3g}.",
+                    advice=Set("formula", "exact", of="LipschitzGibbs"),
                     requested=epsilon,
                 )
         if self.shape is not None and self.shape.num_records is not None:

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from onedraw._validate import one_of, positive
+from onedraw.advice import Set
 from onedraw.errors import InvalidInput
 from onedraw.losses import BetaDivergence
 from onedraw.mechanisms._posterior_draw import PosteriorDraw
@@ -106,8 +107,11 @@ class OnePosterior(PosteriorDraw):
         super()._check_request(request)
         if request.draws == "auto" and not self.drawn_by.continuous:
             raise InvalidInput(
-                "draws='auto' is for intervals, and draws of an enumerated grid are too coarse for them. "
-                "Give a whole number, or evidence='searched'."
+                "Draws are chosen for intervals, and those of an enumerated grid are too coarse for them.",
+                advice=[
+                    Set("draws", note=" to a whole number"),
+                    Set("evidence", "searched", of="OnePosterior"),
+                ],
             )
 
     # -- calibration

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from scipy import optimize
 
+from onedraw.advice import Set
 from onedraw.errors import CalibrationError
 from onedraw.losses import Loss
 from onedraw.privacy.composition import compose_bounded_range, compose_pure
@@ -80,7 +81,7 @@ def solve_beta(price: Price, weight: float, target: float, epsilon: float, delta
     slack = 1e-9 + 4.0 * math.ulp(beta) / (beta - 1.0)
     if weight * price(beta) < target * (1.0 - slack):
         raise CalibrationError(
-            f"No beta was found for epsilon={epsilon:g}: use beta='auto'.", requested=epsilon
+            f"No beta was found for epsilon={epsilon:g}.", advice=Set("beta", "auto"), requested=epsilon
         )
     return beta
 
@@ -90,17 +91,19 @@ def _unreachable(
 ) -> CalibrationError:
     """Say which epsilon is the smallest at this weight, and what to do about it."""
     reachable = total_epsilon(weight * price(beta), delta, draws)
-    family, remedy = price.loss.family, ""
+    advice = [Set("beta", "auto", note=" without a weight, which reaches every epsilon")]
+    family = price.loss.family
     if family.scale_floor is not None:
         # S = M^b/b has minimum e log M, so log M = target/(weight * multiple * e) still has a solution; and M
         # is inversely proportional to the floor.
         log_bound = target / (weight * price.multiple * math.e)
         floor = family.scale_floor * math.exp(family.log_sup_density - log_bound)
-        remedy = f", or noise_floor={_round_up(floor):g} or more if the response is that noisy"
+        noisy = " or more if the response is that noisy"
+        advice.append(Set("noise_floor", float(f"{_round_up(floor):g}"), note=noisy))
     return CalibrationError(
         f"No beta reaches epsilon={epsilon:g} at weight={weight:g}: "
-        f"the smallest is {reachable:.4g}, at beta={beta:.5g}. "
-        f"Use beta='auto' without a weight, which reaches every epsilon{remedy}.",
+        f"the smallest is {reachable:.4g}, at beta={beta:.5g}.",
+        advice=advice,
         requested=epsilon,
         reachable=reachable,
     )

@@ -61,6 +61,7 @@ from numbers import Real
 from typing import Literal
 
 from onedraw._validate import one_of, positive, probability, whole
+from onedraw.advice import LeaveOut, Set
 from onedraw.errors import CalibrationError, InvalidInput
 from onedraw.families import FAMILIES as FAMILIES
 from onedraw.families import Family, build_family
@@ -76,7 +77,7 @@ ROUNDING = 2.0**-53
 LARGEST_ROUNDING_SHARE = 1e-2
 """A sum of this many losses may lose at most this share of epsilon to rounding; a public rule, so no n."""
 
-_CHOOSE = "Choose the privacy loss epsilon, for example epsilon=1.0."
+_CHOOSE = Set("epsilon", 1.0, lead="choose the privacy loss epsilon, for example")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +208,7 @@ def calibrate_loss(
     one_of(NEIGHBOURS, neighbours=neighbours)
     rows_per_person, draws = whole(rows_per_person=rows_per_person), whole(draws=draws)
     if weight is not None:
-        weight = positive(weight=weight, remedy="Leave it out to have it solved for.")
+        weight = positive(weight=weight, remedy=LeaveOut("weight"))
     beta = _check_beta(beta, weight)
     noise_scale = _check_noise_scale(loss.family, noise_scale)
 
@@ -215,7 +216,7 @@ def calibrate_loss(
     target = range_per_draw(epsilon, delta=delta, draws=draws)
     if _is_beta_free(loss):
         if beta != "auto":
-            raise InvalidInput(f"This loss has no beta, got beta={beta!r}. Leave beta='auto'.")
+            raise InvalidInput(f"This loss has no beta, got beta={beta!r}.", advice=LeaveOut("beta"))
         chosen = 1.0
     elif beta == "paper" or (beta == "auto" and weight is not None):
         weight = 1.0 if weight is None else weight
@@ -237,8 +238,8 @@ def calibrate_loss(
     if reached > target:
         raise CalibrationError(
             f"beta={chosen:g} with weight={weight:g} needs epsilon={total:.6g}, "
-            f"more than the {epsilon:g} requested. "
-            f"Use weight={at_most(target / unit, unit, target):.6g}, or leave the weight out.",
+            f"more than the {epsilon:g} requested.",
+            advice=[Set("weight", float(f"{at_most(target / unit, unit, target):.6g}")), LeaveOut("weight")],
             requested=epsilon,
             reachable=total,
         )
@@ -247,8 +248,12 @@ def calibrate_loss(
     if weight * largest * MOST_RECORDS * ROUNDING > LARGEST_ROUNDING_SHARE * reached:
         raise CalibrationError(
             f"At beta={chosen:g} the loss is so flat that weight={weight:.3g} would amplify rounding errors "
-            "beyond what epsilon allows. Use beta='auto', a smaller noise_floor, or target_bounds that bring "
-            "the response to order one.",
+            "beyond what epsilon allows.",
+            advice=[
+                Set("beta", "auto"),
+                Set("noise_floor", note=", smaller than it is"),
+                Set("target_bounds", note=" that bring the response to order one"),
+            ],
             requested=epsilon,
         )
     return Calibration(
@@ -281,7 +286,7 @@ def _no_bound(loss: Loss, beta: float) -> str:
             "so no weight makes a draw private. "
             "Give it public bounds (predictor_bound), or use BetaDivergence, which needs none."
         )
-    return f"The range of the loss overflows at beta={beta:g}. Use a smaller beta or a larger noise_floor."
+    return f"The range of the loss overflows at beta={beta:g}. A smaller beta or a larger noise_floor helps."
 
 
 def _check_beta(beta: float | str, weight: float | None) -> float | str:
@@ -289,8 +294,8 @@ def _check_beta(beta: float | str, weight: float | None) -> float | str:
         one_of(("auto", "paper"), beta=beta, remedy="Or give a number > 1.")
         if beta == "paper" and weight is not None:
             raise InvalidInput(
-                f"beta='paper' means weight=1, got weight={weight:g}. "
-                "Use beta='auto' to solve for beta at that weight."
+                f"beta='paper' means weight=1, got weight={weight:g}.",
+                advice=Set("beta", "auto", note=" to solve for beta at that weight"),
             )
         return beta
     value: object = beta
@@ -308,7 +313,8 @@ def _check_noise_scale(family: Family, noise_scale: float | None) -> float | Non
         return None
     if family.scale_floor is None:
         raise InvalidInput(
-            f"noise_scale does not apply to the {family.name} family, which has no scale. Leave it out."
+            f"noise_scale does not apply to the {family.name} family, which has no scale.",
+            advice=LeaveOut("noise_scale"),
         )
     noise_scale = positive(noise_scale=noise_scale)
     if noise_scale < family.scale_floor:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onedraw._validate import one_of, positive, probability, whole
+from onedraw.advice import Set
 from onedraw.errors import InvalidInput
 from onedraw.privacy.guarantee import NEIGHBOURS, Guarantee, records_are_public
 from onedraw.types import Neighbours
@@ -34,7 +35,10 @@ class Request:
     draws: int | str = 1
 
     def __post_init__(self) -> None:
-        positive(epsilon=self.epsilon, remedy="Choose the privacy loss epsilon, for example epsilon=1.0.")
+        positive(
+            epsilon=self.epsilon,
+            remedy=Set("epsilon", 1.0, lead="choose the privacy loss epsilon, for example"),
+        )
         probability(delta=self.delta, remedy="0 gives pure differential privacy.")
         one_of(NEIGHBOURS, neighbours=self.neighbours)
         whole(rows_per_person=self.rows_per_person)

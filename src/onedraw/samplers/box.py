@@ -38,6 +38,7 @@ from typing import ClassVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput, SamplingError
 from onedraw.families import FAMILIES, Cell
 from onedraw.losses import BetaDivergence
@@ -95,18 +96,23 @@ class BoxSampler:
         family = posterior.loss.family
         if not isinstance(posterior.loss, BetaDivergence):
             raise InvalidInput(
-                "evidence='proved' is available for the beta-divergence loss only. Use evidence='searched'."
+                "Proved evidence is available for the beta-divergence loss only.",
+                advice=Set("evidence", "searched", of="OnePosterior"),
             )
         if not family.has_cell_bounds:
             proved = ", ".join(name for name, known in FAMILIES.items() if known.has_cell_bounds)
             raise InvalidInput(
-                f"evidence='proved' is not available for the {family.name} family (these have proved bounds: "
-                f"{proved}). Use evidence='searched', or evidence='enumerated' for up to about 3 parameters."
+                f"Proved evidence is not available for the {family.name} family (these have proved "
+                f"bounds: {proved}).",
+                advice=[
+                    Set("evidence", "searched", of="OnePosterior"),
+                    Set("evidence", "enumerated", of="OnePosterior", note=" for up to about 3 parameters"),
+                ],
             )
         if posterior.dim > self.max_dim:
             raise InvalidInput(
-                f"evidence='proved' is for at most {self.max_dim} parameters, got {posterior.dim}. "
-                "Use evidence='searched', or fewer features."
+                f"Proved evidence is for at most {self.max_dim} parameters, got {posterior.dim}.",
+                advice=[Set("evidence", "searched", of="OnePosterior"), Do("use fewer features")],
             )
         noise = posterior.prior.noise
         if posterior.prior.box is None or (noise is not None and math.isinf(noise.ceiling)):

@@ -37,6 +37,7 @@ from typing import ClassVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from onedraw.advice import Do, Set
 from onedraw.errors import AcceptanceTooLow
 from onedraw.posterior import Posterior
 from onedraw.samplers.base import Draws, Evidence, PosteriorFacts
@@ -147,9 +148,13 @@ def _evidence(num_proposals: int) -> Evidence:
 
 
 def _too_low(dim: int) -> AcceptanceTooLow:
-    others = "evidence='enumerated', evidence='proved', " if dim <= 3 else ""
+    others = ("enumerated", "proved") if dim <= 3 else ()
     return AcceptanceTooLow(
         f"The exact rejection sampler found no envelope that fits this posterior of {dim} parameters, so "
-        f"nothing was released. Use {others}fewer features, a larger epsilon, or public feature_bounds that "
-        "bring the features to similar ranges."
+        "nothing was released.",
+        advice=[
+            *(Set("evidence", other, of="OnePosterior") for other in others),
+            Do("use fewer features or a larger epsilon"),
+            Set("feature_bounds", note=" to bring the features to similar ranges"),
+        ],
     )

@@ -23,6 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput, SamplingError
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior
@@ -53,16 +54,16 @@ class GridSampler:
         points = self.points
         if points is None and dim > MAX_DEFAULT_DIM:
             raise InvalidInput(
-                f"evidence='enumerated' is for at most {MAX_DEFAULT_DIM} parameters, got {dim}: with more, the grid "
-                "would "
-                "be too coarse to be useful. Use evidence='searched', or fewer features."
+                f"Enumerated evidence is for at most {MAX_DEFAULT_DIM} parameters, got {dim}: with more, the "
+                "grid would be too coarse to be useful.",
+                advice=[Set("evidence", "searched", of="OnePosterior"), Do("use fewer features")],
             )
         if points is None:
             points = max(3, int(250_000 ** (1.0 / dim)) // 2 * 2 + 1)
         if points**dim > MAX_POINTS:
             raise InvalidInput(
-                f"Expected a grid of at most {MAX_POINTS} points, got {points} for each of {dim} parameters. "
-                "Use evidence='searched', or fewer points."
+                f"Expected a grid of at most {MAX_POINTS} points, got {points} for each of {dim} parameters.",
+                advice=[Set("evidence", "searched", of="OnePosterior"), Do("use fewer points")],
             )
         reach = self.half_width if prior.box is None else min(self.half_width, prior.box)
         axis = reach * prior.scale * np.linspace(-1.0, 1.0, points)

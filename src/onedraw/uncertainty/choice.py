@@ -93,9 +93,8 @@ def choose_draws(
     if num_records is None:
         return _one(
             "The number of records is private here (add_remove neighbours, or several rows per person), and "
-            "how many draws give intervals depends on it. With a public guess of it, set draws to "
-            "onedraw.uncertainty.choose_draws(family, epsilon=..., num_features=..., num_records=guess, "
-            f"neighbours={neighbours!r}, rows_per_person={rows_per_person}).draws."
+            "how many draws give intervals depends on it. Set their number yourself, from a public guess of "
+            "the number of records; docs/uncertainty.md says how."
         )
     whole(num_records=num_records)
     widths: dict[int, float] = {}

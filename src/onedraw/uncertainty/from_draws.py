@@ -45,6 +45,7 @@ import numpy as np
 from scipy import special
 
 from onedraw._extras import optional
+from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput
 from onedraw.families import Family
 from onedraw.model import RegressionModel
@@ -169,7 +170,8 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
     if k < FEWEST_DRAWS:
         raise InvalidInput(
             f"Intervals need at least {FEWEST_DRAWS} draws to show their spread, got a release of {k}. "
-            "Another fit spends epsilon again; use draws='auto', which says beforehand what is missing."
+            "Another fit spends epsilon again.",
+            advice=Set("draws", "auto", note=" then, which says beforehand what is missing"),
         )
     has_scale, scale = model.scale_floor is not None, None
     location = draws[:, :-1] if has_scale else draws
@@ -180,15 +182,19 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
         raise InvalidInput(
             "Intervals need to know how far the mean of the draws has drifted, which follows from the number "
             "of records or from the spread of the intercept. In this release the number of records is "
-            "private and there is no intercept. Fit with fit_intercept=True, or with "
-            "neighbours='replace_one' and one row per person."
+            "private and there is no intercept.",
+            advice=[Set("fit_intercept", True), Set("neighbours", "replace_one", note=", with one row each")],
         )
     if known is not None and known.predictor_variance > LARGEST_VARIANCE:
         raise InvalidInput(
             f"These {k} draws are too wide for intervals: under one draw the linear predictor has a variance "
             f"of about {known.predictor_variance:.2g}; above {LARGEST_VARIANCE:g}, intervals are not known "
-            "to cover. Use fewer draws, more records, a larger epsilon, or public target_bounds and "
-            "feature_bounds that bring the data to their working range."
+            "to cover.",
+            advice=[
+                Do("use fewer draws, more records or a larger epsilon"),
+                Set("feature_bounds", note=" that bring the data to their working range"),
+                Set("target_bounds"),
+            ],
         )
 
     quantile = float(special.stdtrit(k - 1, 0.5 + 0.5 * level))

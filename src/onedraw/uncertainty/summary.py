@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from onedraw.advice import Set
 from onedraw.errors import InvalidInput
 from onedraw.release import Release
 from onedraw.uncertainty.credible import credible_intervals
@@ -22,7 +23,10 @@ def summarise(release: Release, level: float = 0.95) -> Intervals:
     made = release.mechanism.name
     if made not in METHODS:
         raise InvalidInput(
-            f"A release of {made!r} has no intervals: it does not show how much of its spread is noise. "
-            "Use OnePosterior with draws='auto' or, for a linear model, LinearNoiseAware."
+            f"A release of {made!r} has no intervals: it does not show how much of its spread is noise.",
+            advice=[
+                Set("draws", "auto", note=" with the mechanism one_posterior"),
+                Set("mechanism", "linear_noise_aware", note=" for a linear model"),
+            ],
         )
     return METHODS[made](release, level)
