@@ -105,9 +105,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_no_posterior_draw_exceeds_its_claim_and_the_search_is_not_idle(name, relation):
     mechanism, model, request, least = CASES[name]
-    audit = worst_pair(
-        calibrated(mechanism, model, neighbours=relation, **request), tries=25, random_state=1
-    )
+    audit = worst_pair(calibrated(mechanism, model, neighbours=relation, **request), tries=25, random_state=1)
     assert least <= audit.epsilon <= 1.0 + 1e-9
 
 

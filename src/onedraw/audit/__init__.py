@@ -13,9 +13,9 @@ from onedraw.audit.bounds import (
     held_out_counts,
     one_run,
 )
+from onedraw.audit.closed_forms import NoiseDensity
 from onedraw.audit.exact import ExactAudit, Laws, output_laws, worst_pair
 from onedraw.audit.finding import Finding
-from onedraw.audit.closed_forms import NoiseDensity
 from onedraw.audit.pairs import Pair, canary_pairs, neighbours_of, paper_pair
 from onedraw.audit.report import table
 from onedraw.audit.single_run import one_run_audit

@@ -43,14 +43,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from scipy import special
 
 from onedraw._random import generator
 from onedraw._validate import whole
 from onedraw.audit.bounds import Counts, held_out_counts
-from onedraw.audit.densities import known_density
 from onedraw.audit.closed_forms import Density
+from onedraw.audit.densities import known_density
 from onedraw.audit.pairs import Pair
 from onedraw.audit.releasing import releases
 from onedraw.errors import InvalidInput

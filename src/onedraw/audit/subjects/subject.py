@@ -14,7 +14,7 @@ colon: the family of its responses, or the value of an option.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class Subject:
 
     name: str
     build: Callable[[Any], Any]
-    family: Family = Bernoulli()
+    family: Family = field(default_factory=Bernoulli)
     responses: tuple[float, float] = (0.0, 1.0)
     width: int = 1
     intercept: bool = False
