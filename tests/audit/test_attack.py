@@ -23,25 +23,25 @@ from onedraw.audit import (
 from onedraw.audit.attack import log_ratio
 from onedraw.audit.densities import output_density
 from onedraw.audit.report import claimed_trade_off, measured_trade_off
-from onedraw.families import Bernoulli
-from onedraw.losses import BetaDivergence
-from onedraw.mechanisms import AdaSSP, LipschitzGibbs, OnePosteriorSample, OutputPerturbation
+from onedraw.families import Bernoulli, Gaussian
+from onedraw.mechanisms import AdaSSP, LipschitzGibbs, OnePosterior, OutputPerturbation, Shape
 from onedraw.model import RegressionModel
-from onedraw.priors import Prior
+from onedraw.privacy import Request
 from onedraw.samplers import RejectionSampler
 
-SLOPE = RegressionModel(kind="logistic", features=("x",), fit_intercept=False)
-LOGISTIC = RegressionModel(kind="logistic", features=("x",))
+SLOPE = RegressionModel(family=Bernoulli(), features=("x",), fit_intercept=False)
+LOGISTIC = RegressionModel(family=Bernoulli(), features=("x",))
 ROUNDS = 10_000
 FOUR_ERRORS = 4 * 0.5 / math.sqrt(ROUNDS)
 """Four standard errors of a success rate: exceeded with probability 6e-5."""
 
 
-def one_posterior(**options):
-    mechanism = OnePosteriorSample(
-        loss=BetaDivergence(Bernoulli()), prior=Prior(), sampler=RejectionSampler()
-    )
-    return mechanism.calibrate(**{"epsilon": 1.0, **options})
+def calibrated(mechanism, model=SLOPE, **request):
+    return mechanism.calibrate(Request(**{"epsilon": 1.0, **request}), Shape(model=model))
+
+
+def one_posterior(model=SLOPE, *, beta="auto", **request):
+    return calibrated(OnePosterior(beta=beta, sampler=RejectionSampler()), model, **request)
 
 
 @pytest.mark.statistical
@@ -49,9 +49,9 @@ def one_posterior(**options):
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 2.0, 7.0, 10.0, 20.0])
 def test_the_papers_attack_succeeds_as_often_as_quadrature_predicts(epsilon, model):
     """False alarm 6e-5 for each of twelve."""
-    mechanism = one_posterior(epsilon=epsilon, beta="paper")
-    found = membership_attack(mechanism, paper_pair(), model, rounds=ROUNDS, random_state=3)
-    exact = output_laws(mechanism, paper_pair(), model)
+    mechanism = one_posterior(model, epsilon=epsilon, beta="paper")
+    found = membership_attack(mechanism, paper_pair(), rounds=ROUNDS, random_state=3)
+    exact = output_laws(mechanism, paper_pair())
     assert found.rounds == ROUNDS
     assert found.success_rate == pytest.approx(exact.success_rate, abs=FOUR_ERRORS)
     assert clopper_pearson(found.counts()).epsilon <= epsilon / 2  # all that this pair can show
@@ -62,9 +62,9 @@ def test_the_score_is_the_log_ratio_also_where_normalisers_differ():
     """An asymmetric pair; the Monte Carlo normaliser of 20,000 draws has a standard error of 0.004."""
     pair = neighbours_of([([3.0], 0.0)] * 3, ([3.0], 1.0), ([3.0], 0.0))
     mechanism = one_posterior(epsilon=2.0)
-    posteriors = [mechanism.posterior(data, fit_intercept=False) for data in (pair.first, pair.second)]
+    posteriors = [mechanism.posterior(data) for data in (pair.first, pair.second)]
     reference = RejectionSampler().sample(posteriors[0], 20_000, np.random.default_rng(0)).values
-    laws = output_laws(mechanism, pair, SLOPE)
+    laws = output_laws(mechanism, pair)
     score = log_ratio(*posteriors, reference)
     np.testing.assert_allclose(score(laws.nodes), -laws.loss, atol=0.02)
     assert np.abs(laws.loss).max() > 1.2  # more than the half that a symmetric pair shows
@@ -72,12 +72,10 @@ def test_the_score_is_the_log_ratio_also_where_normalisers_differ():
 
 @pytest.mark.statistical
 def test_a_posterior_with_a_delta_is_attacked_too():
-    mechanism = LipschitzGibbs(feature_norm=1.0).calibrate(epsilon=2.0, delta=1e-5)
+    mechanism = calibrated(LipschitzGibbs(feature_norm=1.0), epsilon=2.0, delta=1e-5)
     pair = neighbours_of([], ([1.0], 1.0), ([1.0], 0.0))
-    found = membership_attack(mechanism, pair, SLOPE, rounds=ROUNDS, random_state=4)
-    assert found.success_rate == pytest.approx(
-        output_laws(mechanism, pair, SLOPE).success_rate, abs=FOUR_ERRORS
-    )
+    found = membership_attack(mechanism, pair, rounds=ROUNDS, random_state=4)
+    assert found.success_rate == pytest.approx(output_laws(mechanism, pair).success_rate, abs=FOUR_ERRORS)
 
 
 @pytest.mark.statistical
@@ -87,11 +85,10 @@ def test_output_perturbation_is_attacked_by_its_noise(noise):
 
     2,000 rounds; false alarm 6e-5.
     """
-    mechanism = OutputPerturbation(feature_norm=1.0, regularisation=0.1, noise=noise).calibrate(epsilon=10.0)
-    found = membership_attack(mechanism, paper_pair(), SLOPE, rounds=2000, random_state=5)
-    first, second = (
-        output_density(mechanism, data, SLOPE) for data in (paper_pair().first, paper_pair().second)
-    )
+    uncalibrated = OutputPerturbation(feature_norm=1.0, regularisation=0.1, noise=noise)
+    mechanism = calibrated(uncalibrated, epsilon=10.0)
+    found = membership_attack(mechanism, paper_pair(), rounds=2000, random_state=5)
+    first, second = (output_density(mechanism, data) for data in (paper_pair().first, paper_pair().second))
     assert first.location == pytest.approx(-second.location, rel=1e-6)
     gap = abs(float(first.location[0] - second.location[0]))
     expected = 1 - 0.5 * math.exp(-0.5 * gap / first.scale)
@@ -116,25 +113,26 @@ def test_a_doubled_weight_is_caught_by_the_attack():
         claim, calibration=dataclasses.replace(claim.calibration, weight=4.0 * claim.calibration.weight)
     )
     pair = neighbours_of([([50.0], 0.0)] * 3, ([50.0], 1.0), ([50.0], 0.0))
-    attack = membership_attack(broken, pair, SLOPE, rounds=20_000, random_state=6)
+    attack = membership_attack(broken, pair, rounds=20_000, random_state=6)
     attack = dataclasses.replace(attack, threshold=None)
     finding = Finding(name="broken", claimed=claim.guarantee, attack=attack)
     assert finding.verdict == "contradicted"
-    sound = membership_attack(claim, pair, SLOPE, rounds=20_000, random_state=6)
+    sound = membership_attack(claim, pair, rounds=20_000, random_state=6)
     assert not Finding(name="sound", claimed=claim.guarantee, attack=sound).contradicted
 
 
 def test_a_mechanism_without_a_density_is_pointed_to_the_black_box():
-    mechanism = AdaSSP(feature_norm=1.0, response_bound=1.0).calibrate(epsilon=1.0, delta=1e-5)
+    model = RegressionModel(family=Gaussian(), features=("x",))
+    mechanism = calibrated(AdaSSP(feature_norm=1.0, response_bound=1.0), model, delta=1e-5)
     with pytest.raises(onedraw.InvalidInput, match="AdaSSP is not known here: use black_box_audit"):
-        membership_attack(mechanism, paper_pair(), SLOPE)
+        membership_attack(mechanism, paper_pair())
     with pytest.raises(onedraw.InvalidInput, match="rounds to be a whole number >= 2"):
-        membership_attack(one_posterior(), paper_pair(), SLOPE, rounds=1)
+        membership_attack(one_posterior(), paper_pair(), rounds=1)
 
 
 def test_a_seed_repeats_an_attack():
     one, two = (
-        membership_attack(one_posterior(), paper_pair(), SLOPE, rounds=100, random_state=9) for _ in range(2)
+        membership_attack(one_posterior(), paper_pair(), rounds=100, random_state=9) for _ in range(2)
     )
     np.testing.assert_array_equal(one.negatives, two.negatives)
 
@@ -145,7 +143,7 @@ def test_a_seed_repeats_an_attack():
 def test_a_finding_needs_evidence_and_never_says_private():
     with pytest.raises(onedraw.InvalidInput, match="an attack, exact laws, or both"):
         Finding(name="x", claimed=onedraw.Guarantee(epsilon=1.0))
-    exact = output_laws(one_posterior(), paper_pair(), SLOPE)
+    exact = output_laws(one_posterior(), paper_pair())
     finding = Finding(name="x", claimed=onedraw.Guarantee(epsilon=0.4), laws=exact)
     assert (finding.verdict, finding.largest) == ("contradicted", pytest.approx(0.5))
     assert Finding(name="x", claimed=onedraw.Guarantee(epsilon=0.6), laws=exact).verdict == "not contradicted"
@@ -178,13 +176,13 @@ def test_the_picture_shows_what_was_found():
     from onedraw.reports.canvas import as_bytes
 
     mechanism = one_posterior()
-    attack = membership_attack(mechanism, paper_pair(), SLOPE, rounds=500, random_state=0)
+    attack = membership_attack(mechanism, paper_pair(), rounds=500, random_state=0)
     findings = [
         Finding(
             name=name,
             claimed=mechanism.guarantee,
             attack=attack,
-            laws=output_laws(mechanism, paper_pair(), SLOPE) if name == "a" else None,
+            laws=output_laws(mechanism, paper_pair()) if name == "a" else None,
         )
         for name in "ab"
     ]

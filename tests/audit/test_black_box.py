@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 import onedraw
 from onedraw.audit import black_box, black_box_audit, canary_pairs, neighbours_of, one_run_audit
-from onedraw.mechanisms import Records
+from onedraw.records import Records
 
 sys.path.insert(0, str(Path(__file__).parent))
 import slow_fit

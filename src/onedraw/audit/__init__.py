@@ -13,7 +13,7 @@ from onedraw.audit.bounds import (
     held_out_counts,
     one_run,
 )
-from onedraw.audit.densities import NoiseDensity
+from onedraw.audit.closed_forms import NoiseDensity
 from onedraw.audit.exact import ExactAudit, Laws, output_laws, worst_pair
 from onedraw.audit.finding import Finding
 from onedraw.audit.pairs import Pair, canary_pairs, neighbours_of, paper_pair

@@ -26,15 +26,12 @@ Edge cases:
 
 >>> from onedraw.audit.pairs import paper_pair
 >>> from onedraw.families import Bernoulli
->>> from onedraw.losses import BetaDivergence
->>> from onedraw.mechanisms import OnePosteriorSample
+>>> from onedraw.mechanisms import OnePosterior, Shape
 >>> from onedraw.model import RegressionModel
->>> from onedraw.priors import Prior
->>> from onedraw.samplers import RejectionSampler
->>> mechanism = OnePosteriorSample(loss=BetaDivergence(Bernoulli()), prior=Prior(),
-...                                sampler=RejectionSampler()).calibrate(epsilon=2.0, beta="paper")
->>> model = RegressionModel(kind="logistic", features=("x",), fit_intercept=False)
->>> found = membership_attack(mechanism, paper_pair(), model, rounds=2000, random_state=0)
+>>> from onedraw.privacy import Request
+>>> model = RegressionModel(family=Bernoulli(), features=("x",), fit_intercept=False)
+>>> mechanism = OnePosterior(beta="paper").calibrate(Request(epsilon=2.0), Shape(model=model))
+>>> found = membership_attack(mechanism, paper_pair(), rounds=2000, random_state=0)
 >>> abs(found.success_rate - 0.656) < 0.04                                        # 0.656 by quadrature
 True
 """
@@ -46,18 +43,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from scipy import special
 
 from onedraw._random import generator
 from onedraw._validate import whole
 from onedraw.audit.bounds import Counts, held_out_counts
-from onedraw.audit.densities import Density, known_density
-from onedraw.audit.exact import PosteriorMechanism
+from onedraw.audit.closed_forms import Density
+from onedraw.audit.densities import known_density
 from onedraw.audit.pairs import Pair
+from onedraw.audit.releasing import releases
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms import Records
-from onedraw.model import RegressionModel
 from onedraw.samplers.base import Sampler
 from onedraw.samplers.nuts import NutsSampler
 from onedraw.types import Array
@@ -115,28 +110,27 @@ def log_ratio(first: Density, second: Density, reference: Array) -> Score:
 def membership_attack(
     mechanism: Any,
     pair: Pair,
-    model: RegressionModel,
     *,
     rounds: int = 10_000,
     random_state: Any = None,
 ) -> Attack:
     """The optimal attack on a mechanism whose output density is known.
 
-    For a posterior draw (``posterior`` and ``sampler``) and where ``known_density`` knows it; other
+    For a posterior draw (``posterior`` and ``drawn_by``) and where ``known_density`` knows it; other
     mechanisms are attacked from outside, by ``onedraw.audit.black_box``.
     """
     half = whole(minimum=2, rounds=rounds, remedy="Half of them are run on each data set.") // 2
     rng, _ = generator(random_state)
-    if hasattr(mechanism, "posterior") and hasattr(mechanism, "sampler"):
-        posteriors = [_posterior(mechanism, data, model) for data in (pair.first, pair.second)]
-        sampler: Sampler = mechanism.sampler
+    if hasattr(mechanism, "posterior"):
+        posteriors = [mechanism.posterior(data) for data in (pair.first, pair.second)]
+        sampler: Sampler = mechanism.drawn_by
         reference = sampler.sample(posteriors[0], _reference_size(sampler, half), rng).values
         score = log_ratio(posteriors[0], posteriors[1], reference)
         samples = [sampler.sample(posterior, half, rng).values for posterior in posteriors]
     else:
-        densities = [known_density(mechanism, data, model) for data in (pair.first, pair.second)]
+        densities = [known_density(mechanism, data) for data in (pair.first, pair.second)]
         score = _ratio_of(*densities)
-        samples = [_releases(mechanism, data, model, half, rng) for data in (pair.first, pair.second)]
+        samples = [releases(mechanism, data, half, rng) for data in (pair.first, pair.second)]
     return Attack(negatives=score(samples[0]), positives=score(samples[1]))
 
 
@@ -155,15 +149,3 @@ def _reference_size(sampler: Any, half: int) -> int:
 def _ratio_of(first: Density, second: Density) -> Score:
     """Log ratio of two normalised densities, which needs no reference."""
     return lambda thetas: second.log_density(thetas) - first.log_density(thetas)
-
-
-def _posterior(mechanism: PosteriorMechanism, data: Records, model: RegressionModel) -> Any:
-    return mechanism.posterior(data, fit_intercept=model.fit_intercept)
-
-
-def _releases(
-    mechanism: Any, data: Records, model: RegressionModel, num: int, rng: np.random.Generator
-) -> Array:
-    """Released parameters (num, p) of as many releases; of several draws, their mean."""
-    released = (mechanism.release(data, model=model, random_state=rng).draws for _ in range(num))
-    return np.array([np.mean(draws, axis=0) for draws in released]).reshape(num, -1)

@@ -18,16 +18,13 @@ Edge cases:
 
 >>> from onedraw.audit.pairs import neighbours_of
 >>> from onedraw.families import Bernoulli
->>> from onedraw.losses import BetaDivergence
->>> from onedraw.mechanisms import OnePosteriorSample
+>>> from onedraw.mechanisms import OnePosterior, Shape
 >>> from onedraw.model import RegressionModel
->>> from onedraw.priors import Prior
->>> from onedraw.samplers import RejectionSampler
->>> mechanism = OnePosteriorSample(
-...     loss=BetaDivergence(Bernoulli()), prior=Prior(), sampler=RejectionSampler()).calibrate(epsilon=1.0)
->>> model = RegressionModel(kind="logistic", features=("x",), fit_intercept=False)
+>>> from onedraw.privacy import Request
+>>> model = RegressionModel(family=Bernoulli(), features=("x",), fit_intercept=False)
+>>> mechanism = OnePosterior().calibrate(Request(epsilon=1.0), Shape(model=model))
 >>> crowd = [([50.0], 0.0)] * 30
->>> laws = output_laws(mechanism, neighbours_of(crowd, ([50.0], 1.0), ([50.0], 0.0)), model)
+>>> laws = output_laws(mechanism, neighbours_of(crowd, ([50.0], 1.0), ([50.0], 0.0)))
 >>> 0.99 < laws.epsilon() <= 1.0
 True
 """
@@ -48,10 +45,10 @@ from onedraw._validate import positive, probability, whole
 from onedraw.audit.bounds import smallest
 from onedraw.audit.pairs import Pair, Record, neighbours_of
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms import Records
-from onedraw.model import RegressionModel
+from onedraw.families import Family
 from onedraw.posterior import Posterior
 from onedraw.privacy.guarantee import Guarantee
+from onedraw.records import Records
 from onedraw.types import Array
 
 MAX_DIM = 2
@@ -59,7 +56,10 @@ FINE, COARSE = {1: 4001, 2: 251}, {1: 801, 2: 81}
 REACH = 12.0
 """Prior scales either side of zero: beyond them a normal prior holds less than 1e-32."""
 STRETCH = 6.0
-COUNTS = (0.0, 1.0, 2.0, 5.0, 20.0, 1000.0)
+RESPONSES = (0.0, 1.0, 2.0, 5.0, 20.0, 1000.0)
+"""What the search tries of discrete responses, as far as the family allows it."""
+BETWEEN = 0.5
+"""A response that only families of real responses allow."""
 CROWDS = (0, 1, 2, 5, 20, 100)
 BEST_STARTS = 3
 
@@ -70,7 +70,10 @@ class PosteriorMechanism(Protocol):
     @property
     def guarantee(self) -> Guarantee: ...
 
-    def posterior(self, data: Records, *, fit_intercept: bool = True) -> Posterior: ...
+    @property
+    def model(self) -> Any: ...
+
+    def posterior(self, records: Records) -> Posterior: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,16 +137,12 @@ class ExactAudit:
         return self.epsilon > self.claimed.epsilon * (1.0 + 1e-9)
 
 
-def output_laws(
-    mechanism: PosteriorMechanism, pair: Pair, model: RegressionModel, *, nodes: Array | None = None
-) -> Laws:
+def output_laws(mechanism: PosteriorMechanism, pair: Pair, *, nodes: Array | None = None) -> Laws:
     """The laws of one draw on both data sets of the pair.
 
     ``nodes`` (m, p) replace the quadrature rule; each then has the mass of the prior density there.
     """
-    posteriors = [
-        mechanism.posterior(data, fit_intercept=model.fit_intercept) for data in (pair.first, pair.second)
-    ]
+    posteriors = [mechanism.posterior(data) for data in (pair.first, pair.second)]
     if nodes is None:
         nodes, log_weight = quadrature(posteriors[0], FINE)
     else:
@@ -183,7 +182,6 @@ def quadrature(posterior: Posterior, points: dict[int, int]) -> tuple[Array, Arr
 
 def worst_pair(
     mechanism: PosteriorMechanism,
-    model: RegressionModel,
     *,
     tries: int = 300,
     feature_reach: float = 100.0,
@@ -203,7 +201,6 @@ def worst_pair(
         )
     space = _Space(
         mechanism=mechanism,
-        model=model,
         reach=(positive(feature_reach=feature_reach), positive(response_reach=response_reach)),
     )
     rng, _ = generator(random_state)
@@ -214,7 +211,7 @@ def worst_pair(
     worst = max(found, key=space.epsilon)
     pair = space.pair(worst)
     # The fine rule, and the posteriors of the whole data sets as the mechanism itself states them.
-    laws = output_laws(mechanism, pair, model)
+    laws = output_laws(mechanism, pair)
     return ExactAudit(pair=pair, laws=laws, claimed=guarantee, tried=tries)
 
 
@@ -222,7 +219,7 @@ def worst_pair(
 class _Choice:
     """A point of the search: the crowd's size; features in [-1, 1] and responses of (crowd, one, other).
 
-    Real responses are in [-1, 1] too; counts and classes are as they are.
+    Real responses are in [-1, 1] too; discrete ones are as they are.
     """
 
     crowd: int
@@ -235,7 +232,6 @@ class _Space:
     """Pairs as points of a search, and their epsilon on a coarse rule."""
 
     mechanism: PosteriorMechanism
-    model: RegressionModel
     reach: tuple[float, float]
 
     @property
@@ -243,8 +239,17 @@ class _Space:
         return self.mechanism.guarantee.neighbours == "replace_one"
 
     @property
+    def width(self) -> int:
+        return int(self.mechanism.model.num_features)
+
+    @cached_property
     def real(self) -> bool:
-        return self.model.kind == "linear"
+        return _possible(self.mechanism.model.family, BETWEEN)
+
+    @cached_property
+    def responses(self) -> list[float]:
+        """The discrete responses to try."""
+        return [value for value in RESPONSES if _possible(self.mechanism.model.family, value)]
 
     @cached_property
     def rule(self) -> tuple[Array, Array]:
@@ -252,24 +257,18 @@ class _Space:
         return nodes, log_weight + self._posterior([]).log_density(nodes)
 
     def random(self, rng: np.random.Generator) -> _Choice:
-        width = self.model.num_features
         # Cubed: sizes from a thousandth of the reach to all of it.
-        features = [tuple(float(v) ** 3 for v in rng.uniform(-1.0, 1.0, width)) for _ in range(3)]
+        features = [tuple(float(v) ** 3 for v in rng.uniform(-1.0, 1.0, self.width)) for _ in range(3)]
         if rng.random() < 0.5:
             features = [features[0]] * 3
-        if self.real:
-            responses = rng.uniform(-1.0, 1.0, 3) ** 3
-        elif self.model.kind == "poisson":
-            responses = rng.choice(COUNTS, 3)
-        else:
-            responses = rng.integers(0, len(self.model.classes or (0, 1)), 3).astype(float)
+        responses = rng.uniform(-1.0, 1.0, 3) ** 3 if self.real else rng.choice(self.responses, 3)
         return _Choice(
             crowd=int(rng.choice(CROWDS)), features=tuple(features), responses=tuple(responses.tolist())
         )
 
     def improved(self, start: _Choice) -> _Choice:
         """A direct search over features and real responses."""
-        width = self.model.num_features
+        width = self.width
         own = np.array([*np.ravel(start.features), *(start.responses if self.real else ())])
         if not own.size:
             return start
@@ -323,12 +322,19 @@ class _Space:
         return posterior.log_density(nodes) - posterior.prior.log_density(nodes)
 
     def _posterior(self, people: Sequence[Record]) -> Posterior:
-        width = self.model.num_features
-        features = np.array([person[0] for person in people], dtype=np.float64).reshape(len(people), width)
+        shape = (len(people), self.width)
+        features = np.array([person[0] for person in people], dtype=np.float64).reshape(shape)
         response = np.array([person[1] for person in people], dtype=np.float64)
-        return self.mechanism.posterior(
-            Records(features=features, response=response), fit_intercept=self.model.fit_intercept
-        )
+        return self.mechanism.posterior(Records(features=features, response=response))
+
+
+def _possible(family: Family, response: float) -> bool:
+    """Whether a record of the family may have this response."""
+    try:
+        family.check_response(np.array([response]))
+    except InvalidInput:
+        return False
+    return True
 
 
 def _normalised(log_mass: Array) -> Array:

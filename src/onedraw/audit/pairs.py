@@ -23,8 +23,8 @@ import numpy as np
 
 from onedraw._validate import one_of
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms import Records
 from onedraw.privacy.guarantee import NEIGHBOURS
+from onedraw.records import Records
 from onedraw.types import Array, Neighbours
 
 Record = tuple[Sequence[float], float]

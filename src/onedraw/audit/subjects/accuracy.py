@@ -4,33 +4,33 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
 
-from onedraw.audit.subjects.subject import BOUND, Subject
-from onedraw.mechanisms import Records
+from onedraw.audit.releasing import released
+from onedraw.audit.subjects.subject import Subject
+from onedraw.records import Records
 from onedraw.types import Array, Neighbours
 
 SIMULATED_RECORDS = 1000
+TRUE_SCALE = 0.3
+"""Of the residuals, for families with a scale."""
 
 
 def simulate(subject: Subject, seed: int, n: int = SIMULATED_RECORDS) -> tuple[Records, Array]:
-    """Made-up records for the subject's model, and the true parameters.
+    """Made-up records for the subject's model, and the true working parameters without the scale.
 
     Features as in the paper: normal, clipped to [-4, 4], mapped to [0, 1].
     """
     rng = np.random.default_rng(seed)
-    width = subject.fitted_model.num_features
+    family, width = subject.family, subject.fitted_model.num_features
     features = np.clip(rng.standard_normal((n, width)), -4.0, 4.0) / 8.0 + 0.5
-    truth = rng.standard_normal(width + 1) * (3.0 if subject.kind == "logistic" and width else 1.0)
-    truth[-1] = rng.standard_normal() if not width else -0.5 * truth[:-1].sum()  # mean predictor about 0
-    eta = features @ truth[:-1] + truth[-1]
-    if subject.kind == "logistic":
-        response = (rng.random(n) < special.expit(eta)).astype(float)
-    elif subject.kind == "poisson":
-        response = rng.poisson(np.exp(eta)).astype(float)
-    else:
-        response = np.clip(eta + 0.3 * rng.standard_normal(n), -BOUND, BOUND)
-    return Records(features=features, response=response), truth
+    truth = subject.spread * rng.standard_normal((family.num_predictors, width + 1))
+    slopes, intercepts = truth[:, :-1], truth[:, -1]
+    if width:
+        intercepts = -0.5 * slopes.sum(axis=1)  # the mean predictor is about 0
+    eta = (slopes @ features.T + intercepts[:, None])[..., None]  # (predictors, rows, one column)
+    scale = np.array(TRUE_SCALE) if family.has_scale else None
+    response = family.sample(eta if family.num_predictors > 1 else eta[0], rng, scale)[:, 0]
+    return Records(features=features, response=response), np.append(slopes.ravel(), intercepts)
 
 
 def root_mean_squared_error(
@@ -42,11 +42,14 @@ def root_mean_squared_error(
     repeats: int = 20,
 ) -> float:
     """Of the released coefficients and intercept, over simulated data sets of 1,000 records."""
-    model = subject.fitted_model
-    mechanism = subject.calibrated(epsilon=epsilon, delta=delta, neighbours=neighbours, model=model)
-    errors = []
+    mechanism = subject.calibrated_to_fit(
+        num_records=SIMULATED_RECORDS, epsilon=epsilon, delta=delta, neighbours=neighbours
+    )
+    model, errors = mechanism.model, []
     for seed in range(repeats):
-        data, truth = simulate(subject, seed)
-        release = mechanism.release(data, model=model, random_state=seed)
-        errors.append(np.mean((release.estimate.flat()[0][: len(truth)] - truth) ** 2))
+        records, truth = simulate(subject, seed)
+        # A stream of its own: from that of the data, the noise would go with the truth.
+        draws = released(mechanism, records, np.random.default_rng([seed, 1]))
+        typical = model.typical(draws)[0]
+        errors.append(np.mean((typical[: len(truth)] - truth) ** 2))
     return float(np.sqrt(np.mean(errors)))

@@ -18,9 +18,11 @@ from onedraw.audit.densities import has_exact_density, has_known_density, known_
 from onedraw.audit.exact import Laws, output_laws, worst_pair
 from onedraw.audit.finding import Finding
 from onedraw.audit.pairs import Pair
+from onedraw.audit.releasing import released
 from onedraw.audit.subjects.networks import one_chain_per_round
 from onedraw.audit.subjects.subject import Subject
-from onedraw.mechanisms import Records
+from onedraw.mechanisms import Mechanism
+from onedraw.records import Records
 from onedraw.types import Array, Neighbours
 
 
@@ -28,15 +30,12 @@ from onedraw.types import Array, Neighbours
 class Released:
     """``fit(X, y, random_state)`` for a mechanism: what can be read off one release."""
 
-    mechanism: Any
-    model: Any
+    mechanism: Mechanism
 
     def __call__(self, X: Array, y: Array, random_state: int | None = None) -> Array:
         """The draw; of several draws their means and spreads, which is what a posterior depends on here."""
-        release = self.mechanism.release(
-            Records(features=X, response=y), model=self.model, random_state=random_state
-        )
-        draws = np.array(release.draws)
+        rng, _ = generator(random_state)
+        draws = released(self.mechanism, Records(features=X, response=y), rng)
         if len(draws) == 1:
             return np.asarray(draws[0])
         return np.concatenate([draws.mean(axis=0), np.log(draws.std(axis=0) + 1e-300)])
@@ -62,13 +61,13 @@ def audit_subject(
     significance(confidence)
     mechanism = subject.calibrated(epsilon=epsilon, delta=delta, neighbours=neighbours)
     mechanism = one_chain_per_round(mechanism, rounds)
-    claimed, model = mechanism.guarantee, subject.model
+    claimed = mechanism.guarantee
     drawn = hasattr(mechanism, "posterior")
     if not drawn and not has_known_density(mechanism):
         candidates = subject.canaries(neighbours) if pair == "telling" else subject.pairs(neighbours, pair)
         own_score = subject.score if pair == "telling" else None
         return black_box_audit(
-            Released(mechanism=mechanism, model=model),
+            Released(mechanism=mechanism),
             candidates if own_score is None else candidates[:1],
             score=own_score or "learned",
             epsilon=claimed.epsilon,
@@ -84,12 +83,12 @@ def audit_subject(
     rng, _ = generator(random_state)
     candidates = subject.pairs(neighbours, pair)
     laws_of = output_laws if drawn else _noise_laws
-    known = [laws_of(mechanism, candidate, model) for candidate in candidates]
+    known = [laws_of(mechanism, candidate) for candidate in candidates]
     best = int(np.argmax([promise(laws, rounds, claimed.delta) for laws in known]))
-    attack = membership_attack(mechanism, candidates[best], model, rounds=rounds, random_state=rng)
+    attack = membership_attack(mechanism, candidates[best], rounds=rounds, random_state=rng)
     worst = None
     if tries and drawn:
-        worst = worst_pair(mechanism, model, tries=tries, random_state=rng).laws
+        worst = worst_pair(mechanism, tries=tries, random_state=rng).laws
     return Finding(
         name=subject.name,
         claimed=claimed,
@@ -106,12 +105,12 @@ def audit_subject(
     )
 
 
-def _noise_laws(mechanism: Any, pair: Pair, model: Any) -> Laws:
+def _noise_laws(mechanism: Any, pair: Pair) -> Laws:
     """The laws of noise around two locations, on evenly spaced nodes of the line through them.
 
     For one parameter the line is everything; normal noise looks the same everywhere off it.
     """
-    densities = [known_density(mechanism, data, model) for data in (pair.first, pair.second)]
+    densities = [known_density(mechanism, data) for data in (pair.first, pair.second)]
     between = densities[1].location - densities[0].location
     distance, reach = float(np.linalg.norm(between)), 40.0 * densities[0].scale
     along = between / distance if distance > 0.0 else np.eye(len(between))[0]

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mechanisms for regressions and single numbers, set up to be audited."""
+"""The mechanisms for regressions and single numbers, set up to be audited.
+
+A test holds this list against the registries: every mechanism for regressions is on it, and the draw from the
+beta-divergence posterior once for every family of responses.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from onedraw.audit.subjects.subject import BOUND, REPLACE_ONLY, Subject
-from onedraw.families import Bernoulli, Gaussian, Poisson
-from onedraw.losses import BetaDivergence
+from onedraw.families import Categorical, Gaussian, Laplace, NegativeBinomial, Poisson, StudentT
 from onedraw.mechanisms import (
     AdaSSP,
     BetaBernoulliDraw,
@@ -19,14 +23,19 @@ from onedraw.mechanisms import (
     LinearSSP,
     LipschitzGibbs,
     ObjectivePerturbation,
-    OnePosteriorSample,
+    OnePosterior,
     OutputPerturbation,
 )
 from onedraw.model import RegressionModel
-from onedraw.priors import Prior, ScalePrior
-from onedraw.samplers import RejectionSampler
 
-FLOOR = 0.1
+STEEP = 3.0
+"""The standard deviation of the true coefficients of logistic regressions, as in the paper."""
+COUNTS = (0.0, 20.0)
+NUMBERS = (-BOUND, BOUND)
+ONE_NUMBER: dict[str, Any] = {"width": 0, "intercept": True}
+"""The model is an intercept, with a scale where the family has one: two parameters at most."""
+LINEAR: dict[str, Any] = {"family": Gaussian(), "responses": NUMBERS}
+LOGISTIC: dict[str, Any] = {"spread": STEEP, "papers_pair": True}
 
 
 def _norm(model: RegressionModel) -> float:
@@ -34,117 +43,124 @@ def _norm(model: RegressionModel) -> float:
     return math.sqrt(max(1, model.num_features + int(model.fit_intercept)))
 
 
-def _one_posterior(model: RegressionModel) -> OnePosteriorSample:
-    families = {"logistic": Bernoulli(), "linear": Gaussian(scale_floor=FLOOR), "poisson": Poisson()}
-    noise = ScalePrior(floor=FLOOR) if model.kind == "linear" else None
-    return OnePosteriorSample(
-        loss=BetaDivergence(families[model.kind]), prior=Prior(noise=noise), sampler=RejectionSampler()
-    )
-
-
-def _gibbs(model: RegressionModel) -> GibbsPosterior:
-    return GibbsPosterior(feature_norm=_norm(model), num_parameters=model.dim, prior=Prior(box=2.0))
+def _one_posterior(model: RegressionModel) -> OnePosterior:
+    return OnePosterior()
 
 
 REGRESSIONS = (
-    Subject(name="one-posterior", kind="logistic", build=_one_posterior),
+    Subject(name="one_posterior", build=_one_posterior, **LOGISTIC),
     Subject(
-        name="one-posterior-paper",
-        kind="logistic",
-        build=_one_posterior,
+        name="one_posterior:paper",
+        build=lambda model: OnePosterior(beta="paper"),
         relations=REPLACE_ONLY,
-        options={"beta": "paper"},
+        **LOGISTIC,
     ),
     Subject(
-        name="one-posterior-linear",
-        kind="linear",
+        name="one_posterior:categorical",
         build=_one_posterior,
-        width=0,
-        intercept=True,
-        scale_floor=FLOOR,
+        family=Categorical(num_classes=3),
+        responses=(0.0, 2.0),
+        **ONE_NUMBER,
     ),
-    Subject(name="one-posterior-poisson", kind="poisson", build=_one_posterior, width=0, intercept=True),
-    Subject(name="gibbs-posterior", kind="logistic", build=_gibbs),
+    Subject(name="one_posterior:gaussian", build=_one_posterior, **LINEAR, **ONE_NUMBER),
     Subject(
-        name="lipschitz-gibbs",
-        kind="logistic",
+        name="one_posterior:student_t",
+        build=_one_posterior,
+        family=StudentT(),
+        responses=NUMBERS,
+        **ONE_NUMBER,
+    ),
+    Subject(
+        name="one_posterior:laplace", build=_one_posterior, family=Laplace(), responses=NUMBERS, **ONE_NUMBER
+    ),
+    Subject(
+        name="one_posterior:poisson", build=_one_posterior, family=Poisson(), responses=COUNTS, **ONE_NUMBER
+    ),
+    Subject(
+        name="one_posterior:negative_binomial",
+        build=_one_posterior,
+        family=NegativeBinomial(dispersion=1.0),
+        responses=COUNTS,
+        **ONE_NUMBER,
+    ),
+    Subject(
+        name="gibbs_posterior",
+        build=lambda model: GibbsPosterior(feature_norm=_norm(model), prior_box=2.0),
+        **LOGISTIC,
+    ),
+    Subject(
+        name="lipschitz_gibbs",
         build=lambda model: LipschitzGibbs(feature_norm=_norm(model)),
         delta=1e-5,
+        **LOGISTIC,
     ),
     Subject(
-        name="output-perturbation",
-        kind="logistic",
+        name="output_perturbation",
         build=lambda model: OutputPerturbation(feature_norm=_norm(model), regularisation=0.1),
         relations=REPLACE_ONLY,
+        **LOGISTIC,
     ),
     Subject(
-        name="output-perturbation-laplace",
-        kind="logistic",
+        name="output_perturbation:laplace",
         build=lambda model: OutputPerturbation(
             feature_norm=_norm(model), regularisation=0.1, noise="laplace"
         ),
         relations=REPLACE_ONLY,
+        **LOGISTIC,
     ),
     Subject(
-        name="objective-perturbation",
-        kind="logistic",
+        name="objective_perturbation",
         build=lambda model: ObjectivePerturbation(feature_norm=_norm(model)),
         relations=REPLACE_ONLY,
+        **LOGISTIC,
     ),
     Subject(
         name="adassp",
-        kind="linear",
         build=lambda model: AdaSSP(feature_norm=_norm(model), response_bound=BOUND),
         delta=1e-5,
+        **LINEAR,
     ),
     Subject(
-        name="linear-ssp",
-        kind="linear",
+        name="linear_ssp",
         build=lambda model: LinearSSP(feature_norm=_norm(model), response_bound=BOUND, draws=200),
+        **LINEAR,
     ),
     Subject(
-        name="linear-noise-aware",
-        kind="linear",
+        name="linear_noise_aware",
         build=lambda model: LinearNoiseAware(
             feature_norm=_norm(model), response_bound=BOUND, draws=50, warm_up=50, thin=1
         ),
         slowness=10,
+        **LINEAR,
     ),
     Subject(
-        name="beta-bernoulli-ssp",
-        kind="logistic",
+        name="beta_bernoulli_ssp",
         build=lambda model: BetaBernoulliSSP(draws=200),
-        width=0,
-        intercept=True,
         regresses=False,
+        **ONE_NUMBER,
     ),
     Subject(
-        name="beta-bernoulli-noise-aware",
-        kind="logistic",
+        name="beta_bernoulli_noise_aware",
         build=lambda model: BetaBernoulliNoiseAware(draws=200),
-        width=0,
-        intercept=True,
         regresses=False,
         relations=REPLACE_ONLY,
+        **ONE_NUMBER,
     ),
     Subject(
-        name="beta-bernoulli-draw",
-        kind="logistic",
+        name="beta_bernoulli_draw",
         build=lambda model: BetaBernoulliDraw(),
-        width=0,
-        intercept=True,
         regresses=False,
         delta=1e-5,
+        **ONE_NUMBER,
     ),
     Subject(
-        name="gaussian-mean-draw",
-        kind="linear",
+        name="gaussian_mean_draw",
         build=lambda model: GaussianMeanDraw(response_bound=BOUND),
-        width=0,
-        intercept=True,
         regresses=False,
         delta=1e-5,
         relations=REPLACE_ONLY,
+        **LINEAR,
+        **ONE_NUMBER,
     ),
 )
 """In the order of the tables."""

@@ -1,9 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mechanism to audit: how it is built, what it claims, and the data sets to attack it on."""
+"""A mechanism to audit: how it is built, what it claims, and the data sets to attack it on.
+
+A subject is called by the mechanism's name in the registry, and a variant of it by what differs after a
+colon: the family of its responses, or the value of an option.
+
+>>> from onedraw.families import Bernoulli
+>>> from onedraw.mechanisms import OnePosterior
+>>> subject = Subject(name="one_posterior:paper", build=lambda model: OnePosterior(beta="paper"))
+>>> subject.mechanism, subject.calibrated(epsilon=2.0).calibrated.beta
+('one_posterior', 2.0)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +23,11 @@ from onedraw._validate import one_of
 from onedraw.audit.attack import Score
 from onedraw.audit.pairs import Pair, canary_pairs, neighbours_of, paper_pair
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms import Records
+from onedraw.families import Bernoulli, Family
+from onedraw.mechanisms import Shape
 from onedraw.model import RegressionModel
+from onedraw.privacy.request import Request
+from onedraw.records import Records
 from onedraw.types import Neighbours
 
 BOTH: tuple[Neighbours, ...] = ("replace_one", "add_remove")
@@ -27,29 +40,39 @@ PAIRS = ("telling", "paper")
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A mechanism to audit. ``build`` makes it, uncalibrated, for a model with that many features.
+    """A mechanism to audit. ``build`` makes it, uncalibrated, for a model.
 
+    ``family`` says what the responses are, and ``responses`` the extremes of those of crafted records.
     ``width`` and ``intercept`` describe the model that is attacked; accuracy is measured on two features and
     an intercept, or on the intercept alone where ``regresses`` is not set, with the mechanism that ``fitted``
-    builds, by default the same. ``size`` is that of the features of crafted records. ``score`` tells outputs
-    on the first pair of ``canaries`` apart; without one, a score is learned. A run of the mechanism takes
-    about ``slowness`` times as long as most.
+    builds, by default the same, on data whose coefficients have standard deviation ``spread``. ``size`` is
+    that of the features of crafted records. ``num_records`` is the declared number of records, where the
+    mechanism needs one. ``papers_pair`` says that the published pair is about this model. ``score`` tells
+    outputs on the first pair of ``canaries`` apart; without one, a score is learned. A run of the mechanism
+    takes about ``slowness`` times as long as most.
     """
 
     name: str
-    kind: str
     build: Callable[[Any], Any]
+    family: Family = field(default_factory=Bernoulli)
+    responses: tuple[float, float] = (0.0, 1.0)
     width: int = 1
     intercept: bool = False
     regresses: bool = True
+    spread: float = 1.0
     delta: float = 0.0
     relations: tuple[Neighbours, ...] = BOTH
-    options: Mapping[str, Any] = field(default_factory=dict)
-    scale_floor: float | None = None
+    num_records: int | None = None
     fitted: Callable[[Any], Any] | None = None
+    papers_pair: bool = False
     size: float = 1.0
     score: Score | None = None
     slowness: int = 1
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism's name in the registry."""
+        return self.name.partition(":")[0]
 
     @property
     def model(self) -> Any:
@@ -63,27 +86,43 @@ class Subject:
 
     def _model(self, width: int, intercept: bool) -> Any:
         names = tuple(f"x{i + 1}" for i in range(width))
-        return RegressionModel(
-            kind=self.kind, features=names, fit_intercept=intercept, scale_floor=self.scale_floor
-        )
+        classes = tuple(range(self.family.num_predictors + 1)) if self.family.num_predictors > 1 else None
+        return RegressionModel(family=self.family, features=names, fit_intercept=intercept, classes=classes)
 
     def calibrated(
+        self, *, epsilon: float, delta: float | None = None, neighbours: Neighbours = "replace_one"
+    ) -> Any:
+        """The mechanism with its guarantee, for the model that is attacked."""
+        return self._calibrated(
+            self.build, Shape(model=self.model, num_records=self.num_records), epsilon, delta, neighbours
+        )
+
+    def calibrated_to_fit(
         self,
         *,
+        num_records: int,
         epsilon: float,
         delta: float | None = None,
         neighbours: Neighbours = "replace_one",
-        model: Any = None,
     ) -> Any:
-        """The mechanism with its guarantee, for the model that is attacked, or for a ``model`` to fit."""
+        """The mechanism with its guarantee, for the model whose accuracy is measured."""
+        declared = None if self.num_records is None else num_records
+        shape = Shape(model=self.fitted_model, num_records=declared)
+        return self._calibrated(self.fitted or self.build, shape, epsilon, delta, neighbours)
+
+    def _calibrated(
+        self,
+        build: Callable[[Any], Any],
+        shape: Shape,
+        epsilon: float,
+        delta: float | None,
+        neighbours: Neighbours,
+    ) -> Any:
         one_of(self.relations, neighbours=neighbours, remedy=f"{self.name} offers these.")
-        build = self.build if model is None else self.fitted or self.build
-        return build(self.model if model is None else model).calibrate(
-            epsilon=epsilon,
-            delta=self.delta if delta is None else delta,
-            neighbours=neighbours,
-            **self.options,
+        request = Request(
+            epsilon=epsilon, delta=self.delta if delta is None else delta, neighbours=neighbours
         )
+        return build(shape.model).calibrate(request, shape)
 
     # -- what to attack it on
 
@@ -91,13 +130,13 @@ class Subject:
         """Candidate pairs; "paper" is the published one, for logistic models with one feature."""
         one_of(PAIRS, pair=choice)
         if choice == "paper":
-            if self.kind != "logistic" or self.width != 1 or neighbours != "replace_one":
+            if not self.papers_pair or neighbours != "replace_one":
                 raise InvalidInput(
                     f"The paper's pair is for logistic models with a feature and neighbours='replace_one', "
                     f"not for {self.name} with neighbours={neighbours!r}. Use pair='telling'."
                 )
             return [paper_pair()]
-        low, high = {"logistic": (0.0, 1.0), "linear": (-BOUND, BOUND), "poisson": (0.0, 20.0)}[self.kind]
+        low, high = self.responses
         size = [self.size] * self.width
         pairs = []
         for crowd in (0, 1, 2, CROWD):
@@ -109,8 +148,8 @@ class Subject:
 
     def canaries(self, neighbours: Neighbours) -> list[Pair]:
         """Candidate pairs for an attack from outside: a small balanced data set and one crafted record."""
-        low, high = (0.0, 1.0) if self.kind == "logistic" else (-BOUND, BOUND)
+        low, high = self.responses
         features = np.linspace(-1.0, 1.0, CROWD)[:, None] * np.ones((1, self.width))
         response = np.where(np.arange(CROWD) % 2 == 0, low, high)
         base = Records(features=features, response=response)
-        return canary_pairs(base, size=self.size, responses=(low, high), neighbours=neighbours)
+        return canary_pairs(base, size=self.size, responses=self.responses, neighbours=neighbours)
