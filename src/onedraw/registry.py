@@ -120,7 +120,12 @@ COLUMNS = (
     "you may set",
     "prefer it when",
 )
-GUARANTEES = {"unused": "ε", "needed": "(ε, δ)", "optional": "ε or (ε, δ)", "composition": "ε; (ε, δ) for several draws"}
+GUARANTEES = {
+    "unused": "ε",
+    "needed": "(ε, δ)",
+    "optional": "ε or (ε, δ)",
+    "composition": "ε; (ε, δ) for several draws",
+}
 
 
 def requirement_row(kind: type[Mechanism]) -> dict[str, str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the regressions share: an intercept, coefficients in original units, and intervals from the release."""
+"""What the regressions share: an intercept, coefficients in original units, intervals from the release."""
 
 from __future__ import annotations
 

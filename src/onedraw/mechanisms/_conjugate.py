@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from onedraw._validate import whole
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms.base import Mechanism, public_count_only, solved
+from onedraw.mechanisms.base import Mechanism, public_count_only, SOLVED
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
 from onedraw.records import Records
@@ -28,7 +28,7 @@ class ConjugateDraw(Mechanism):
 
     num_records: int | None = None
     """Public under replace-one with one row a person; declaring it allows a larger weight."""
-    solved_weight: float | None = solved()
+    solved_weight: float | None = field(default=None, repr=False, metadata=SOLVED)
 
     @abstractmethod
     def _largest_weight(self, guarantee: Guarantee) -> float:

@@ -45,14 +45,9 @@ EXACTNESS = {
     "searched": ("The draw is exact: the search behind the envelope's bound missed no higher point.",),
 }
 """What each level of evidence leaves to be assumed."""
-SOLVED = "solved"
+SOLVED = {"solved": True}
 """Marks fields that calibration fills in; all others are options."""
 M = TypeVar("M", bound="Mechanism")
-
-
-def solved() -> Any:
-    """A field that calibration fills in, and no option."""
-    return field(default=None, repr=False, metadata={SOLVED: True})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +122,9 @@ class Mechanism(ABC):
     name: ClassVar[str]
     requirements: ClassVar[Requirements]
 
-    promise: Guarantee | None = solved()
-    shape: Shape | None = solved()
-    settled: tuple[Any, ...] | None = solved()
+    promise: Guarantee | None = field(default=None, repr=False, metadata=SOLVED)
+    shape: Shape | None = field(default=None, repr=False, metadata=SOLVED)
+    settled: tuple[Any, ...] | None = field(default=None, repr=False, metadata=SOLVED)
     """The options and the shape that the promise was made for."""
 
     def __post_init__(self) -> None:
@@ -169,14 +164,14 @@ class Mechanism(ABC):
 
     # -- what a mechanism may check beyond its requirements
 
-    def _check_options(self) -> None:
+    def _check_options(self) -> None:  # noqa: B027  # most have nothing to add
         """Refuse options that no request and no model could make sense of."""
 
     def _described(self, model: Any) -> Any:
         """The model as this mechanism releases it, for instance with a residual scale."""
         return model
 
-    def _check_model(self, model: Any) -> None:
+    def _check_model(self, model: Any) -> None:  # noqa: B027
         """Refuse a model of the right family that the mechanism does not fit all the same."""
 
     def _solve(self: M, request: Request) -> M:
@@ -193,16 +188,16 @@ class Mechanism(ABC):
     @property
     def options(self) -> dict[str, Any]:
         """The options by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if SOLVED not in f.metadata}
+        return {f.name: getattr(self, f.name) for f in fields(self) if "solved" not in f.metadata}
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
         """The names of the options."""
-        return tuple(f.name for f in fields(cls) if SOLVED not in f.metadata)
+        return tuple(f.name for f in fields(cls) if "solved" not in f.metadata)
 
     def calibrate(self: M, request: Request, shape: Shape) -> M:
         """The same mechanism with its noise or weight set for the request, or an error that says why not."""
-        fresh = replace(self, **{f.name: f.default for f in fields(self) if SOLVED in f.metadata})
+        fresh = replace(self, **{f.name: f.default for f in fields(self) if "solved" in f.metadata})
         fresh._check_options()
         fresh._check_fit(shape.model)
         for need in self.requirements.needs:

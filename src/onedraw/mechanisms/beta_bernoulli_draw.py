@@ -38,6 +38,7 @@ from onedraw.records import Records
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array
 
+
 @functools.lru_cache(maxsize=64)
 def _beta_weight(prior: tuple[float, float], guarantee: Guarantee, num_records: int | None) -> float:
     def meets(weight: float) -> bool:

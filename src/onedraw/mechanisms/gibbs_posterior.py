@@ -5,8 +5,8 @@ The density is proportional to exp(-weight * sum of logistic losses) under a nor
 
 Guarantee:
     epsilon-DP (pure), with features of norm at most X and coefficients in [-b s, b s] (``prior_scale`` s,
-    ``prior_box`` b): over p parameters the linear predictor stays within B = X b s sqrt(p), so the loss has width
-    exactly B at most and the weight is
+    ``prior_box`` b): over p parameters the linear predictor stays within B = X b s sqrt(p), so the loss
+    has width exactly B at most and the weight is
 
         w = epsilon/(2 m B) under replace-one,    w = epsilon/(m B) under add/remove,    m rows a person.
 
@@ -34,14 +34,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from onedraw._validate import positive
 from onedraw.families import Bernoulli
 from onedraw.losses import Gibbs
 from onedraw.mechanisms._posterior_draw import BINARY, BoundedPosterior
-from onedraw.mechanisms.base import Requirements, solved
+from onedraw.mechanisms.base import Requirements, SOLVED
 from onedraw.priors import Prior
 from onedraw.privacy.calibration import Calibration, calibrate_loss
 from onedraw.privacy.request import Request
@@ -65,7 +65,7 @@ class GibbsPosterior(BoundedPosterior):
     )
 
     prior_box: float = 1.0
-    calibration: Calibration | None = solved()
+    calibration: Calibration | None = field(default=None, repr=False, metadata=SOLVED)
 
     def _check_options(self) -> None:
         super()._check_options()

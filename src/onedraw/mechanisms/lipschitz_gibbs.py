@@ -103,8 +103,8 @@ class LipschitzGibbs(BoundedPosterior):
         one_of(DRAWS, draw=self.draw)
         if not self.drawn_by.continuous:
             raise InvalidInput(
-                f"LipschitzGibbs needs draws of a density on all of space, got {type(self.sampler).__name__}, "
-                "which draws from a finite grid: its guarantee is proved for log-concave laws only. Leave "
+                f"LipschitzGibbs needs draws of a density on all of space, got {type(self.sampler).__name__}"
+                ", which draws from a finite grid: its guarantee is proved for log-concave laws only. Leave "
                 "the sampler out."
             )
 
@@ -145,7 +145,7 @@ class LipschitzGibbs(BoundedPosterior):
             self.drawn_by.check(facts)
 
     def check_records(self, records: Records) -> None:
-        """A chain that was planned without the number of records is refused here, and not after the charge."""
+        """A chain that was planned without the number of records is refused here, before the charge."""
         super().check_records(records)
         self._check_chain(len(records))
 

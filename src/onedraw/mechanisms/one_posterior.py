@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from onedraw._validate import one_of, positive
@@ -32,7 +32,7 @@ from onedraw.errors import InvalidInput
 from onedraw.losses import BetaDivergence
 from onedraw.mechanisms._posterior_draw import PosteriorDraw
 from onedraw.mechanisms._scale import with_floor, working_scale
-from onedraw.mechanisms.base import Requirements, solved, uncalibrated
+from onedraw.mechanisms.base import Requirements, SOLVED, uncalibrated
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior, ScalePrior
 from onedraw.privacy.calibration import Calibration, calibrate_loss
@@ -83,8 +83,8 @@ class OnePosterior(PosteriorDraw):
     noise_floor: float | None = None
     noise_scale: float | None = None
     sampler: Sampler | None = None
-    calibration: Calibration | None = solved()
-    draws_choice: DrawsChoice | None = solved()
+    calibration: Calibration | None = field(default=None, repr=False, metadata=SOLVED)
+    draws_choice: DrawsChoice | None = field(default=None, repr=False, metadata=SOLVED)
 
     # -- options
 
@@ -161,7 +161,7 @@ class OnePosterior(PosteriorDraw):
 
     @property
     def prior(self) -> Prior:
-        """Normal coefficients and, where the model has one, an inverse-gamma squared scale above its floor."""
+        """Normal coefficients; where the model has one, an inverse-gamma squared scale above its floor."""
         proved, floor, noise = self.evidence == "proved", self.model.scale_floor, None
         if floor is not None:
             noise = ScalePrior(floor=floor, ceiling=PROVED_CEILING * floor if proved else math.inf)
@@ -196,4 +196,5 @@ class OnePosterior(PosteriorDraw):
 
     def _numbers(self) -> Mapping[str, str | float | None]:
         found = self.calibrated
-        return {"family": found.family, "beta": found.beta, "weight": found.weight, "prior_box": self.prior.box}
+        solved = {"family": found.family, "beta": found.beta, "weight": found.weight}
+        return {**solved, "prior_box": self.prior.box}

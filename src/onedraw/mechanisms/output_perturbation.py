@@ -109,7 +109,8 @@ class OutputPerturbation(PerturbedFit):
     def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
         design, dim = self._design(records), self.model.dim
         scale = self.noise_scale(num_records=len(records.response), dim=dim)
-        noise = spherical(rng, dim, scale) if self.noise == "spherical" else rng.laplace(scale=scale, size=dim)
+        round_noise = self.noise == "spherical"
+        noise = spherical(rng, dim, scale) if round_noise else rng.laplace(scale=scale, size=dim)
         return (self.estimate(design, records.response) + noise)[None, :], EVIDENCE
 
     def check_records(self, records: Records) -> None:

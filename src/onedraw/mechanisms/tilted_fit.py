@@ -34,14 +34,14 @@ Edge cases:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms.base import Computed, Mechanism, Requirements, solved, uncalibrated
+from onedraw.mechanisms.base import Computed, Mechanism, Requirements, SOLVED, uncalibrated
 from onedraw.privacy.request import Request
 from onedraw.records import Records
 from onedraw.release import Grid, Statistic, coefficient_step, scale_step
@@ -86,8 +86,8 @@ class TiltedFit(Mechanism):
     inference: bool = True
     curvature_share: float = CURVATURE_SHARE
     cut: float = CUT
-    terms_of_fit: Terms | None = solved()
-    terms_of_curvature: Terms | None = solved()
+    terms_of_fit: Terms | None = field(default=None, repr=False, metadata=SOLVED)
+    terms_of_curvature: Terms | None = field(default=None, repr=False, metadata=SOLVED)
 
     # -- calibration
 

@@ -32,8 +32,8 @@ from onedraw.errors import InvalidInput
 from onedraw.families import Family, read_family
 from onedraw.model.base import (
     Bounds,
-    check_feature_bounds,
     check_count,
+    check_feature_bounds,
     check_labels,
     facts_from_json,
     facts_to_json,

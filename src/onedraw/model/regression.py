@@ -8,7 +8,8 @@ may be published.
 
 >>> import numpy as np
 >>> from onedraw.families import Gaussian
->>> model = RegressionModel(family=Gaussian(), features=("age",), feature_bounds=((0.0, 100.0),), has_scale=True)
+>>> bounds = ((0.0, 100.0),)
+>>> model = RegressionModel(family=Gaussian(), features=("age",), feature_bounds=bounds, has_scale=True)
 >>> parameters = model.original_units(np.array([[5.0, 1.0, 0.5]]))       # slope, intercept, scale
 >>> parameters.coef[0], parameters.intercept[0]
 (array([[0.1]]), array([-4.]))
@@ -26,8 +27,8 @@ from onedraw.errors import InvalidInput
 from onedraw.families import Family, read_family
 from onedraw.model.base import (
     Bounds,
-    check_feature_bounds,
     check_count,
+    check_feature_bounds,
     check_labels,
     facts_from_json,
     facts_to_json,

@@ -85,7 +85,8 @@ class SitesModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {"form": self.form, "kind": self.kind, "sites": [[name, list(shape)] for name, shape in self.sites]}
+        sites = [[name, list(shape)] for name, shape in self.sites]
+        return {"form": self.form, "kind": self.kind, "sites": sites}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> SitesModel:

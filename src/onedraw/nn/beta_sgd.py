@@ -46,9 +46,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onedraw._validate import positive
+from onedraw.advice import Set
 from onedraw.errors import InvalidInput
 from onedraw.mechanisms._bounds import bounded_design
-from onedraw.mechanisms.base import DEFAULT_NEEDS_NONE, Requirements
+from onedraw.mechanisms.base import Requirements
 from onedraw.model import NetworkModel
 from onedraw.nn.noisy_gradients import NoisyGradients, check_beta
 from onedraw.nn.objectives import NetworkLoss, PointObjective, initial_weights
@@ -131,8 +132,9 @@ class BetaSGD(NoisyGradients):
             )
         if hidden and self.weight_norm is None:
             raise InvalidInput(
-                "BetaSGD needs weight_norm=...: the gradient of the first layer is as long as the weights of "
-                f"the second. {DEFAULT_NEEDS_NONE}"
+                "BetaSGD needs weight_norm: the gradient of the first layer is as long as the weights of the "
+                "second.",
+                advice=[Set("weight_norm", of="BetaSGD"), Set("mechanism", "network_draw")],
             )
         if not hidden and self.weight_norm is not None:
             raise InvalidInput("BetaSGD has no use for weight_norm without a hidden layer. Leave it out.")

@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -35,7 +35,7 @@ import numpy as np
 from onedraw._validate import positive, probability
 from onedraw.errors import CalibrationError, InvalidInput
 from onedraw.losses import Loss
-from onedraw.mechanisms.base import Mechanism, solved, uncalibrated
+from onedraw.mechanisms.base import Mechanism, SOLVED, uncalibrated
 from onedraw.privacy.calibration import Calibration, calibrate_loss
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
@@ -103,7 +103,7 @@ class ChainDraw(Mechanism):
     sampler: Any = None
     """A ``ChainSampler``; None for the default ``NutsSampler``."""
     assume_sampler_error: float = 0.0
-    calibration: Calibration | None = solved()
+    calibration: Calibration | None = field(default=None, repr=False, metadata=SOLVED)
 
     # -- what a posterior adds
 

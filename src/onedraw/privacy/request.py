@@ -5,7 +5,7 @@
 (True, 1)
 >>> Request(epsilon=None)
 Traceback (most recent call last):
-onedraw.errors.InvalidInput: Expected epsilon > 0 and finite, got epsilon=None. Choose the privacy loss epsilon, ...
+onedraw.errors.InvalidInput: Expected epsilon > 0 and finite, got epsilon=None. Choose ...
 """
 
 from __future__ import annotations

@@ -18,15 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from onedraw.errors import InvalidInput
 from onedraw.release.grid import Grid, coefficient_step
 from onedraw.types import Array
-
-Plain: TypeAlias = "str | bool | int | float | None | tuple[Any, ...] | list[Any]"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,8 @@
 """What may leave: one value that holds a private draw and everything a reader needs to trust it.
 
 Guarantee:
-    A ``Release`` contains nothing that depends on the data other than its draws and statistics: no acceptance rate, no
-    diagnostics, no fitted values, and the number of records only where neighbouring data sets share it
+    A ``Release`` contains nothing that depends on the data other than its draws and statistics: no
+    acceptance rate, no diagnostics, no fitted values, and the number of records only where neighbouring data sets share it
     (``replace_one``). They lie on public grids: a release with a number off its grid cannot be made, so no
     bit that betrays how a number was computed gets out by way of a forgotten rounding.
 
@@ -13,8 +13,8 @@ Edge cases:
     private.
 
 >>> from onedraw.model import SitesModel
->>> options = dict(model=SitesModel(sites=(("rate", ()),)), grid=Grid(coefficient=0.25), mechanism=Made(name=""),
-...                guarantee=Guarantee(epsilon=1.0), assumptions=(), seeded=True,
+>>> options = dict(model=SitesModel(sites=(("rate", ()),)), grid=Grid(coefficient=0.25),
+...                mechanism=Made(name=""), guarantee=Guarantee(epsilon=1.0), assumptions=(), seeded=True,
 ...                evidence=Evidence(level="proved", statement="By hand."))
 >>> Release(draws=((0.5,),), **options).named_parameters()
 {'rate': 0.5}
