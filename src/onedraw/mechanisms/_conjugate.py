@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from onedraw._validate import whole
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms.base import Mechanism, public_count_only, SOLVED
+from onedraw.mechanisms.base import SOLVED, Mechanism, public_count_only
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
 from onedraw.records import Records

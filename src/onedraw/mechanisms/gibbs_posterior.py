@@ -41,7 +41,7 @@ from onedraw._validate import positive
 from onedraw.families import Bernoulli
 from onedraw.losses import Gibbs
 from onedraw.mechanisms._posterior_draw import BINARY, BoundedPosterior
-from onedraw.mechanisms.base import Requirements, SOLVED
+from onedraw.mechanisms.base import SOLVED, Requirements
 from onedraw.priors import Prior
 from onedraw.privacy.calibration import Calibration, calibrate_loss
 from onedraw.privacy.request import Request

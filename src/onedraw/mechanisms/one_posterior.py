@@ -32,7 +32,7 @@ from onedraw.errors import InvalidInput
 from onedraw.losses import BetaDivergence
 from onedraw.mechanisms._posterior_draw import PosteriorDraw
 from onedraw.mechanisms._scale import with_floor, working_scale
-from onedraw.mechanisms.base import Requirements, SOLVED, uncalibrated
+from onedraw.mechanisms.base import SOLVED, Requirements, uncalibrated
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior, ScalePrior
 from onedraw.privacy.calibration import Calibration, calibrate_loss

@@ -41,7 +41,7 @@ import numpy as np
 
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms.base import Computed, Mechanism, Requirements, SOLVED, uncalibrated
+from onedraw.mechanisms.base import SOLVED, Computed, Mechanism, Requirements, uncalibrated
 from onedraw.privacy.request import Request
 from onedraw.records import Records
 from onedraw.release import Grid, Statistic, coefficient_step, scale_step

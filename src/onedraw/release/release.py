@@ -3,9 +3,9 @@
 
 Guarantee:
     A ``Release`` contains nothing that depends on the data other than its draws and statistics: no
-    acceptance rate, no diagnostics, no fitted values, and the number of records only where neighbouring data sets share it
-    (``replace_one``). They lie on public grids: a release with a number off its grid cannot be made, so no
-    bit that betrays how a number was computed gets out by way of a forgotten rounding.
+    acceptance rate, no diagnostics, no fitted values, and the number of records only where neighbouring
+    data sets share it (``replace_one``). They lie on public grids: a release with a number off its grid
+    cannot be made, so no bit that betrays how a number was computed gets out by way of a forgotten rounding.
 
 Edge cases:
     Draws that are more or fewer than the guarantee says, of another length than the model has parameters, or
