@@ -40,6 +40,7 @@ import math
 from dataclasses import dataclass
 
 from onedraw._validate import one_of, positive, probability, whole
+from onedraw.errors import InvalidInput
 from onedraw.tilted.gaussian_tilt import gaussian_ratios
 from onedraw.tilted.laws import BallLaw, ClassCubeLaw, CubeLaw, GaussianLaw
 from onedraw.tilted.losses import Loss
@@ -76,17 +77,23 @@ def calibrate(
     delta: float = 0.0,
     neighbours: Neighbours = "replace_one",
     rows_per_person: int = 1,
+    price: float | None = None,
     solver_share: float = SOLVER_SHARE,
     residual: float = RESIDUAL,
 ) -> Calibration:
-    """The calibration for rows of ``dim`` entries, the intercept's 1 included."""
+    """The calibration for rows of ``dim`` entries, the intercept's 1 included.
+
+    ``price`` is the share of epsilon paid for curvature, the loss's own by default. More of it means more noise
+    and a smaller ridge: 0.05 about halves the ridge of the logistic fit.
+    """
     positive(epsilon=epsilon)
     probability(delta=delta)
     probability(solver_share=solver_share)
     one_of(("replace_one", "add_remove"), neighbours=neighbours)
     rows, p = whole(rows_per_person=rows_per_person), whole(dim=dim)
     spent = (1.0 - solver_share) * epsilon
-    u, k = pure_ratios(loss, epsilon=spent / rows, neighbours=neighbours)
+    paid = loss.price if price is None else probability(price=price)
+    u, k = pure_ratios(loss, epsilon=spent / rows, neighbours=neighbours, price=paid)
     law: CubeLaw | BallLaw | ClassCubeLaw | GaussianLaw = _norm_law(loss, geometry, p, MARGIN / u)
     if delta > 0.0:
         mu, gaussian_k = gaussian_ratios(
@@ -117,9 +124,13 @@ def finished(
     return Calibration(law=law, ridge=ridge, residual=tolerance, solver_noise=noise)
 
 
-def pure_ratios(loss: Loss, *, epsilon: float, neighbours: Neighbours) -> tuple[float, float]:
+def pure_ratios(
+    loss: Loss, *, epsilon: float, neighbours: Neighbours, price: float
+) -> tuple[float, float]:
     """(u, k) of step (3), for one row a person."""
-    u = (1.0 - loss.price) * epsilon
+    if price == 0.0 < loss.price:
+        raise InvalidInput("Expected price > 0 for this loss, got price=0: its curvature is not free.")
+    u = (1.0 - price) * epsilon
     if neighbours == "replace_one":
         u *= 0.5
         return u, largest_ratio(loss, u, epsilon - u)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Losses: their slopes and curvatures against independent formulas, and their joint bounds by brute force."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from onedraw.families.categorical import contrast_basis
+from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.losses import LogCosh, Logistic
+from onedraw.tilted.softmax_loss import Softmax
+
+ETA = np.linspace(-6.0, 5.0, 45)
+COUNTS = [CappedCounts(cap=1), CappedCounts(cap=4), CappedCounts(cap=40), CappedCounts(cap=5, dispersion=0.7)]
+SCALAR = [Logistic(), LogCosh(cut=1.3), *COUNTS]
+
+
+def test_the_logistic_slope_is_that_of_the_log_likelihood():
+    for y in (0.0, 1.0):
+        step = 1e-6
+        value = [-special.log_expit((2 * y - 1) * (ETA + sign * step)) for sign in (1, -1)]
+        expected = (value[0] - value[1]) / (2 * step)
+        assert Logistic().slope(np.full_like(ETA, y), ETA) == pytest.approx(expected, abs=1e-8)
+
+
+def test_the_log_cosh_slope_is_that_of_log_cosh():
+    loss, step, y = LogCosh(cut=1.3), 1e-6, 0.4
+    value = [loss.cut**2 * np.log(np.cosh((y - ETA - s * step) / loss.cut)) for s in (1, -1)]
+    expected = (value[0] - value[1]) / (2 * step)
+    assert loss.slope(np.full_like(ETA, y), ETA) == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("loss", COUNTS, ids=str)
+def test_the_count_slope_is_the_mean_of_the_capped_count_less_the_capped_count(loss):
+    mu = np.exp(ETA)
+    if loss.dispersion is None:
+        law = stats.poisson(mu[:, None])
+    else:
+        law = stats.nbinom(loss.dispersion, loss.dispersion / (loss.dispersion + mu[:, None]))
+    expected = law.sf(np.arange(loss.cap)).sum(axis=1)  # E min(Y, cap) = sum of P(Y > k), k < cap
+    for y in (0.0, 2.0, 99.0):
+        assert loss.slope(np.full_like(ETA, y), ETA) == pytest.approx(expected - min(y, loss.cap), abs=1e-10)
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=str)
+def test_curvature_is_the_derivative_of_the_slope_and_stays_within_its_bound(loss):
+    y, step = np.full_like(ETA, 1.0), 1e-5
+    expected = (loss.slope(y, ETA + step) - loss.slope(y, ETA - step)) / (2 * step)
+    slope, curvature = loss.slope_and_curvature(y, ETA)
+    assert curvature == pytest.approx(expected, abs=1e-7 * loss.score_bound)
+    assert slope == pytest.approx(loss.slope(y, ETA))
+    assert (curvature >= 0.0).all()
+    wide = loss.slope_and_curvature(np.ones(20_001), np.linspace(-30, 30, 20_001))[1].max()
+    assert wide <= loss.curvature_bound <= 1.002 * wide
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_the_softmax_slope_and_curvature_are_those_of_the_log_probability(classes):
+    loss, rng = Softmax(classes=classes), np.random.default_rng(0)
+    eta, y = rng.normal(size=(7, classes - 1)) * 2.0, rng.integers(classes, size=7).astype(float)
+
+    def value(eta):
+        logits = eta @ contrast_basis(classes).T
+        return special.logsumexp(logits, axis=1) - logits[np.arange(7), y.astype(int)]
+
+    slope, curvature = loss.slope_and_curvature(y, eta)
+    assert loss.slope(y, eta) == pytest.approx(slope)
+    for j in range(classes - 1):
+        step = 1e-5 * np.eye(classes - 1)[j]
+        assert (value(eta + step) - value(eta - step)) / 2e-5 == pytest.approx(slope[:, j], abs=1e-8)
+        change = (loss.slope(y, eta + step) - loss.slope(y, eta - step)) / 2e-5
+        assert change == pytest.approx(curvature[:, j], abs=1e-8)
+
+
+def test_slopes_stay_finite_and_bounded_at_any_predictor():
+    far = np.array([-1e300, -1e3, 0.0, 1e3, 1e300])
+    for loss in SCALAR:
+        for y in (0.0, 1.0):
+            slope, curvature = loss.slope_and_curvature(np.full(5, y), far)
+            assert (np.abs(slope) <= loss.score_bound).all()
+            assert np.isfinite(curvature).all()
+    slope, _ = Softmax(classes=3).slope_and_curvature(np.zeros(5), np.column_stack([far, -far]) / 2)
+    assert (np.linalg.norm(slope, axis=1) <= math.sqrt(2.0) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("u", [0.05, 0.5, 3.0])
+@pytest.mark.parametrize("ratio", [0.1, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("loss", SCALAR, ids=str)
+def test_the_joint_bound_is_the_supremum_over_one_record(loss, u, ratio):
+    k = ratio * u
+    eta = np.concatenate([np.linspace(-25.0, 25.0, 40_001), [-500.0, 500.0]])
+    found = -math.inf
+    for y in (0.0, 1.0, 1e9):
+        if isinstance(loss, Logistic) and y > 1:
+            continue
+        slope, curvature = loss.slope_and_curvature(np.full_like(eta, y), eta * getattr(loss, "cut", 1.0))
+        found = max(found, (np.abs(slope) / loss.score_bound * u + np.log1p(k * curvature)).max())
+    assert found * (1.0 - 1e-12) <= loss.joint_loss(u, k) <= found * 1.002
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_the_softmax_joint_bound_is_the_supremum_over_all_probabilities(classes):
+    rng, u, k = np.random.default_rng(0), 0.45, 0.8
+    pi = rng.dirichlet(np.full(classes, 0.7), size=20_000)
+    equal = np.full((2001, classes), 1.0 / (classes - 1)) * np.linspace(0, 1, 2001)[:, None]
+    equal[:, 0] = 1.0 - np.linspace(0, 1, 2001)
+    pi = np.vstack([pi, equal])
+    spread = pi[:, :, None] * np.eye(classes) - pi[:, :, None] * pi[:, None, :]
+    value = (1.0 - pi[:, 0]) * u + np.linalg.slogdet(np.eye(classes) + k * spread)[1]
+    loss = Softmax(classes=classes)
+    assert value.max() * (1 - 1e-12) <= loss.joint_loss(u, k) <= value.max() * 1.0001
+    assert np.linalg.slogdet(np.eye(classes) + k * spread)[1].max() <= loss.determinant_bound(k) + 1e-12
+
+
+def test_the_curvature_of_logistic_and_log_cosh_is_free_up_to_the_stated_ratio_and_not_beyond():
+    assert Logistic().joint_loss(0.5, 0.5) == 0.5 < Logistic().joint_loss(0.5, 0.51)
+    assert LogCosh(cut=2.0).joint_loss(0.5, 0.25) == 0.5 < LogCosh(cut=2.0).joint_loss(0.5, 0.26)
