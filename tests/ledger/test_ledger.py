@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a ledger does for those who use it."""
 
+import contextlib
 import copy
+import dataclasses
 import os
 import pickle
+import re
+import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from sklearn.base import BaseEstimator, clone
 
 from onedraw.errors import BudgetExceeded, InvalidInput, LedgerError, OnedrawError, UnknownDataset
-from onedraw.ledger import Ledger, Receipt
+from onedraw.ledger import Ledger, Receipt, chain
+from onedraw.ledger.books import entry_of, receipt_of
 from onedraw.privacy import Guarantee, calibrate
 
 
@@ -146,7 +152,7 @@ def test_budgets_that_make_no_sense_are_refused(tmp_path, terms, message):
 def test_a_receipt_names_the_charge(ledger):
     receipt = ledger.charge("adult", Guarantee(epsilon=0.3), mechanism="logistic", who="ada")
     entry = ledger.history("adult")[-1]
-    assert (receipt.number, receipt.hash, receipt.time) == (entry.number, entry.hash, entry.time)
+    assert (receipt.hash, receipt.date) == (entry.hash, entry.date)
     assert (entry.kind, entry.who, entry.mechanism) == ("charge", "ada", "logistic")
     assert (entry.epsilon, entry.delta, entry.draws) == (0.3, 0.0, 1)
     assert all(isinstance(value, str) for value in receipt.to_dict().values())
@@ -307,7 +313,7 @@ def test_tables_read_well(ledger):
         "remaining        epsilon 0.75 for one more draw",
     ]
     header, *lines = str(ledger.history()).splitlines()
-    assert header.split()[:5] == ["number", "time", "kind", "dataset", "epsilon"]
+    assert header.split()[:5] == ["number", "date", "kind", "dataset", "epsilon"]
     assert [line.split()[2] for line in lines] == ["ledger", "create", "charge"]
     assert len(ledger.history("adult")) == 2
     assert pickle.loads(pickle.dumps(ledger.history())) == ledger.history()
@@ -324,6 +330,35 @@ def test_a_user_without_a_name_can_charge(ledger, monkeypatch):
 
 
 def test_receipts_of_equal_charges_differ_and_tell_nothing(ledger):
-    one, two = (ledger.charge("adult", Guarantee(epsilon=0.1), who="turing") for _ in range(2))
-    assert one.hash != two.hash
-    assert "turing" not in str(one.to_dict())
+    """Neither how long the first fit ran nor what others charged meanwhile: only their hashes differ."""
+    ledger.create("survey", epsilon=1.0)
+    one = ledger.charge("adult", Guarantee(epsilon=0.1), who="turing").to_dict()
+    for name in ("adult", "survey"):
+        ledger.charge(name, Guarantee(epsilon=0.2), who="lovelace")
+    time.sleep(0.05)
+    two = ledger.charge("adult", Guarantee(epsilon=0.1), who="turing").to_dict()
+    assert {key for key in one if one[key] != two[key]} == {"hash"}
+    assert set(one) == {"ledger", "dataset", "date", "epsilon", "delta", "hash"}
+    assert "turing" not in str(one)
+
+
+def test_no_time_of_day_is_written_or_told(ledger):
+    """Not in receipts, accounts, the history or the file; what early versions wrote stays in the file."""
+    day = re.compile(r"\d{4}-\d\d-\d\d")
+    receipt = ledger.charge("adult", Guarantee(epsilon=0.1))
+    told = [receipt.date, ledger.show("adult").created, *(entry.date for entry in ledger.history())]
+    assert all(day.fullmatch(text) for text in told)
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection:
+        rows = chain.read(connection)
+    assert all(day.fullmatch(row.time) for row in rows)
+    early = dataclasses.replace(rows[-1], time="2026-01-02T03:04:05.678901+00:00")
+    assert receipt_of("b1", early).date == entry_of(early).date == "2026-01-02"
+    assert "03:04" not in str(receipt_of("b1", early)) + str(entry_of(early))
+
+
+def test_text_of_others_does_not_steer_the_terminal(ledger):
+    ledger.charge("adult", Guarantee(epsilon=0.1), mechanism="a\x1b[2J\nb", who="\u202ex")
+    assert all(line.isprintable() for line in str(ledger.history()).split("\n"))
+    assert len(str(ledger.history()).split("\n")) == 4
+    receipt = {"dataset": "a", "date": "x", "epsilon": "1", "delta": "0", "hash": "\x1b", "ledger": "\x1b\n"}
+    assert all(line.isprintable() for line in str(ledger.verify([receipt])).split("\n"))

@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import random
 import shutil
 import sqlite3
 import stat
@@ -131,6 +132,65 @@ def test_a_damaged_file_is_refused(ledger):
     for damaged in (content[:-page], content[: 2 * page], content[:page] + b"\xff" * (len(content) - page)):
         Path(ledger.path).write_bytes(damaged)
         refused(ledger, "is damaged|was altered|cannot be used|or it is damaged")
+
+
+def corrupted(content, rng):
+    """A ledger's bytes after an accident: a page or its index garbled, bytes flipped, an end cut off."""
+    damaged, page = bytearray(content), 4096
+    start = page * rng.randrange(len(content) // page)
+    what = rng.randrange(7)
+    if what == 0:
+        return damaged[: -rng.choice([1, 7, 512, page - 1, page, 2 * page])]
+    if what == 1:
+        damaged[start : start + page] = rng.randbytes(page)
+    elif what == 2:
+        damaged[start : start + page] = bytes(page)
+    elif what == 3:  # another page in its place
+        other = page * rng.randrange(len(content) // page)
+        damaged[start : start + page] = content[other : other + page]
+    elif what == 4:  # an old half of the page
+        middle = start + rng.randrange(0, page, 512)
+        damaged[middle : middle + 512] = rng.choice([bytes(512), b"\xff" * 512, rng.randbytes(512)])
+    elif what == 5:
+        damaged += rng.randbytes(rng.choice([1, 512, page]))
+    else:
+        for _ in range(rng.randrange(1, 9)):
+            damaged[start + rng.randrange(page)] ^= 1 << rng.randrange(8)
+    return damaged
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_ledger_that_verification_calls_damaged_takes_no_charge(tmp_path, seed):
+    """60 accidents each. What is charged in spite of one is charged to a ledger that is found sound."""
+    ledger, rng = Ledger(tmp_path / "budget.db"), random.Random(seed)
+    ledger.create("adult", epsilon=1.0)
+    ledger.create("survey", epsilon=1.0)
+    for _ in range(12):
+        ledger.charge("adult", Guarantee(epsilon=0.03125))
+    content, found = Path(ledger.path).read_bytes(), {True: 0, False: 0}
+    for _ in range(60):
+        Path(ledger.path).write_bytes(corrupted(content, rng))
+        try:
+            sound = ledger.verify().ok
+        except LedgerError:
+            sound = False
+        found[sound] += 1
+        try:
+            ledger.charge("adult", SMALL)
+        except LedgerError:
+            continue
+        assert sound
+        assert ledger.verify().ok
+        assert ledger.show("adult").charges == 13
+        assert ledger.show("adult").remaining == 0.5
+    assert found[False] > 30
+
+
+def test_a_cut_of_one_byte_is_found_before_a_charge(ledger):
+    path = Path(ledger.path)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert any("bytes in place of" in problem for problem in ledger.verify().problems)
+    refused(ledger, "is damaged")
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -104,6 +104,30 @@ def test_tampering_is_found_and_stops_all_charges(used, raw, how):
             ask()
 
 
+def test_a_charge_that_is_moved_to_another_registered_name_is_found(used, raw):
+    """The seal covers the name; otherwise the first budget would be whole again, and nothing to be seen."""
+    used.create("survey", epsilon=1.0)
+    receipt = used.charge("adult", Guarantee(epsilon=0.3))
+    raw(used, "UPDATE history SET dataset = 'survey' WHERE number = 8")
+    found = used.verify()
+    assert found.problems == ("row 8 or its place was changed",)
+    assert not used.verify([receipt]).ok
+    for name in ("adult", "survey"):
+        with pytest.raises(LedgerError, match="row 8 or its place was changed"):
+            used.charge(name, Guarantee(epsilon=0.1))
+
+
+PARTS = {"number": 9, "time": "2020-01-01", "kind": "create", "dataset": "survey", "content": "{}"}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_seal_covers_every_part_of_a_row(part):
+    row = {"number": 3, "time": "2026-01-01", "kind": "charge", "dataset": "adult", "content": '{"a":1}'}
+    sealed = chain.seal(chain.ORIGIN, **row)
+    assert sealed != chain.seal(chain.ORIGIN, **{**row, part: PARTS[part]})
+    assert sealed != chain.seal("1" * 64, **row)
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -150,7 +174,7 @@ def test_an_old_copy_is_found_with_a_receipt_only(used, tmp_path):
     shutil.copy(tmp_path / "old.db", used.path)
     assert used.verify().ok
     found = used.verify([receipt])
-    assert found.problems == ("the charge of receipt 7 on 'adult' is missing",)
+    assert found.problems == (f"the charge of receipt {receipt.hash[:16]} on 'adult' is missing",)
 
 
 def test_a_rewritten_history_is_found_with_a_receipt_only(used):
@@ -158,14 +182,19 @@ def test_a_rewritten_history_is_found_with_a_receipt_only(used):
     forge(used, lambda connection: connection.execute("DELETE FROM history WHERE number = 4"))
     assert used.verify().ok
     assert not used.verify([receipt]).ok
-    replacement = used.charge("adult", Guarantee(epsilon=0.1))
-    assert replacement.number == receipt.number
-    assert used.verify([receipt]).problems == ("the charge of receipt 7 is another one than was receipted",)
+    replacement = used.charge("adult", Guarantee(epsilon=0.1))  # in the place of the one that is missing
+    assert used.verify([replacement]).ok
+    assert used.verify([receipt]).problems == (
+        f"the charge of receipt {receipt.hash[:16]} on 'adult' is missing",
+    )
 
 
 def test_receipts_that_were_edited_or_are_foreign_are_found(used, tmp_path):
     receipt = used.charge("adult", Guarantee(epsilon=0.1)).to_dict()
-    assert used.verify([{**receipt, "epsilon": "0.01"}]).problems == ("receipt 7 was edited",)
+    for edited in ({"epsilon": "0.01"}, {"date": "2020-01-01"}, {"dataset": "other"}, {"delta": "0.1"}):
+        assert used.verify([{**receipt, **edited}]).problems == (
+            f"receipt {receipt['hash'][:16]} was edited",
+        )
     other = Ledger(tmp_path / "other.db")
     other.create("adult", epsilon=1.0)
     foreign = other.charge("adult", Guarantee(epsilon=0.1))
@@ -207,3 +236,5 @@ def edit(number, **changes):
 def test_a_careless_forger_is_found_by_the_sums(used, change, problem):
     forge(used, change)
     assert any(problem in found for found in used.verify().problems)
+    with pytest.raises(LedgerError, match="was altered"):
+        used.charge("adult", Guarantee(epsilon=0.001))

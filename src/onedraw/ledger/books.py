@@ -10,6 +10,7 @@ with it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,8 +69,7 @@ class Book:
         """What this package would not have charged, or not so."""
         for (number, values), cost in zip(self.charges, self.costs, strict=True):
             try:
-                guarantee = _guarantee(values)
-                stated = cost_of(guarantee)
+                guarantee, stated = _stated(*(values[key] for key in _TERMS))
             except (KeyError, TypeError, ValueError, LedgerError) as error:
                 yield f"row {number} holds no guarantee ({type(error).__name__})"
                 continue
@@ -119,7 +119,7 @@ def replay(rows: Sequence[chain.Row]) -> Books:
 def _opened(row: chain.Row, values: Mapping[str, Any]) -> Book:
     return Book(
         dataset=row.dataset,
-        created=row.time,
+        created=row.date,
         content=values,
         budget=Budget(
             epsilon=positive(epsilon=float(values["epsilon"])),
@@ -132,15 +132,28 @@ def _opened(row: chain.Row, values: Mapping[str, Any]) -> Book:
     )
 
 
-def _guarantee(values: Mapping[str, Any]) -> Guarantee:
-    return Guarantee(
-        epsilon=float(values["epsilon"]),
-        delta=float(values["delta"]),
-        neighbours=values["neighbours"],
-        rows_per_person=int(values["rows_per_person"]),
-        draws=int(values["draws"]),
-        bounded_range=None if values["bounded_range"] is None else float(values["bounded_range"]),
+_TERMS = ("epsilon", "delta", "neighbours", "rows_per_person", "draws", "bounded_range")
+
+
+@functools.lru_cache(maxsize=1024)
+def _stated(
+    epsilon: str,
+    delta: str,
+    neighbours: Neighbours,
+    rows_per_person: int,
+    draws: int,
+    bounded_range: str | None,
+) -> tuple[Guarantee, Cost]:
+    """The guarantee of a charge and its cost; remembered, because charges come in few sizes."""
+    guarantee = Guarantee(
+        epsilon=float(epsilon),
+        delta=float(delta),
+        neighbours=neighbours,
+        rows_per_person=int(rows_per_person),
+        draws=int(draws),
+        bounded_range=None if bounded_range is None else float(bounded_range),
     )
+    return guarantee, cost_of(guarantee)
 
 
 def receipt_of(identity: str, row: chain.Row) -> Receipt:
@@ -149,8 +162,7 @@ def receipt_of(identity: str, row: chain.Row) -> Receipt:
     return Receipt(
         ledger=identity,
         dataset=row.dataset,
-        number=row.number,
-        time=row.time,
+        date=row.date,
         epsilon=float(values["epsilon"]),
         delta=float(values["delta"]),
         hash=row.hash,
@@ -162,7 +174,7 @@ def entry_of(row: chain.Row) -> Entry:
     values = row.values
     return Entry(
         number=row.number,
-        time=row.time,
+        date=row.date,
         kind=row.kind,
         dataset=row.dataset,
         epsilon=float(values["epsilon"]) if "epsilon" in values else None,

@@ -10,11 +10,14 @@ Guarantee:
 Each row holds 128 random bits, so the hash in a published receipt says nothing about the row, not even to
 somebody who guesses what it says.
 
+A row is dated and has no time of day, not even in the file: two charges in a row would tell how long the
+first fit ran, which depends on the data.
+
 Edge cases:
     An empty history is sound. Numbers start at 1 and have no gaps.
 
->>> first = seal(ORIGIN, 1, "2026-01-01T00:00:00.000000+00:00", "ledger", "", "{}")
->>> first == seal(ORIGIN, 1, "2026-01-01T00:00:00.000000+00:00", "ledger", "", "{ }")
+>>> first = seal(ORIGIN, 1, "2026-01-01", "ledger", "", "{}")
+>>> first == seal(ORIGIN, 1, "2026-01-01", "ledger", "", "{ }")
 False
 """
 
@@ -35,7 +38,7 @@ ORIGIN = "0" * 64
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row of the history. ``content`` is JSON text, hashed as it stands."""
+    """One row of the history. ``time`` is a date; ``content`` is JSON text, hashed as it stands."""
 
     number: int
     time: str
@@ -43,6 +46,11 @@ class Row:
     dataset: str
     content: str
     hash: str
+
+    @property
+    def date(self) -> str:
+        """The day in UTC; rows of early versions hold more, which nobody is told."""
+        return self.time[:10]
 
     @property
     def values(self) -> dict[str, Any]:
@@ -67,7 +75,7 @@ def append(
 ) -> Row:
     """Add a row inside the caller's transaction."""
     last, previous = head(connection)
-    time = datetime.now(timezone.utc).isoformat(timespec="microseconds")
+    time = datetime.now(timezone.utc).date().isoformat()
     text = canonical({**content, "nonce": secrets.token_hex(16)})
     number = last + 1
     row = Row(

@@ -5,6 +5,7 @@ Guarantee:
     All releases of a data set for which ``charge`` returned a receipt are together private with the epsilon
     and delta given to ``create``, under its neighbouring relation [proof: ``onedraw.ledger.accounting``].
     This presumes that nothing was released without a charge, and that the guarantees charged are true.
+    A ledger of which ``verify()`` finds something takes no charge: a charge makes the same checks first.
 
 A charge is on disk before ``charge`` returns. So a crash may cost budget, but never leaves a release
 without a charge. The ``Ledger`` object holds a path and nothing else: copies of it, in any process, spend
@@ -208,10 +209,9 @@ class Ledger:
         all its hashes.
         """
         given = [r if isinstance(r, Receipt) else Receipt.from_dict(r) for r in receipts]
-        with self._transaction(write=False, check_schema=False) as connection:
+        with self._transaction(write=False, check=False) as connection:
             problems = [f"{name} is not as onedraw made it" for name in storage.altered_schema(connection)]
-            pages = [str(line) for (line,) in connection.execute("PRAGMA integrity_check")]
-            problems += [f"database: {line}" for line in pages if line != "ok"]
+            problems += [f"database: {line}" for line in storage.damage(connection, self.path)]
             rows, (head_number, head_hash) = chain.read(connection), chain.head(connection)
         problems += chain.contradictions(rows, head_number, head_hash)
         identity = ""
@@ -221,17 +221,15 @@ class Ledger:
             problems += [problem for book in ledger.books.values() for problem in book.problems()]
         except Unreadable as error:
             problems.append(str(error))
-        by_number = {row.number: row for row in rows if row.kind == "charge"}
+        by_hash = {row.hash: row for row in rows if row.kind == "charge"}
         for receipt in given:
-            row = by_number.get(receipt.number)
+            row, short = by_hash.get(receipt.hash), receipt.hash[:16]
             if receipt.ledger != identity:
-                problems.append(f"receipt {receipt.number} is of another ledger ({receipt.ledger})")
+                problems.append(f"receipt {short} is of another ledger ({receipt.ledger})")
             elif row is None:
-                problems.append(f"the charge of receipt {receipt.number} on {receipt.dataset!r} is missing")
-            elif row.hash != receipt.hash:
-                problems.append(f"the charge of receipt {receipt.number} is another one than was receipted")
+                problems.append(f"the charge of receipt {short} on {receipt.dataset!r} is missing")
             elif receipt_of(identity, row) != receipt:
-                problems.append(f"receipt {receipt.number} was edited")
+                problems.append(f"receipt {short} was edited")
         return Verification(
             ledger=identity, rows=len(rows), head=head_hash, receipts=len(given), problems=tuple(problems)
         )
@@ -272,11 +270,9 @@ class Ledger:
     # -- inside
 
     def _transaction(
-        self, *, write: bool = True, create: bool = False, check_schema: bool = True
+        self, *, write: bool = True, create: bool = False, check: bool = True
     ) -> contextlib.AbstractContextManager[sqlite3.Connection]:
-        return storage.transaction(
-            self.path, write=write, create=create, check_schema=check_schema, timeout=self.timeout
-        )
+        return storage.transaction(self.path, write=write, create=create, check=check, timeout=self.timeout)
 
     def _books(self, connection: sqlite3.Connection) -> Books:
         """All that the history says, read anew: there is no second copy of it that could disagree."""
@@ -284,7 +280,10 @@ class Ledger:
         problem = next(chain.contradictions(rows, *chain.head(connection)), None)
         try:
             if problem is None:
-                return replay(rows)
+                ledger = replay(rows)
+                problem = next((line for book in ledger.books.values() for line in book.problems()), None)
+                if problem is None:
+                    return ledger
         except Unreadable as error:
             problem = str(error)
         raise LedgerError(

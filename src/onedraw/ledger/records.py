@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a ledger answers: plain values that print as tables.
 
->>> receipt = Receipt(ledger="b1", dataset="adult", number=3, time="2026-01-01T00:00:00+00:00",
-...                   epsilon=0.1, delta=0.0, hash="9c")
+>>> receipt = Receipt(ledger="b1", dataset="adult", date="2026-01-01", epsilon=0.1, delta=0.0, hash="9c")
 >>> receipt.to_dict()["epsilon"], Receipt.from_dict(receipt.to_dict()) == receipt
 ('0.1', True)
 >>> print(Table([receipt]))
-ledger  dataset  number  time                       epsilon  delta  hash
-b1      adult    3       2026-01-01T00:00:00+00:00  0.1      0      9c
+ledger  dataset  date        epsilon  delta  hash
+b1      adult    2026-01-01  0.1      0      9c
 """
 
 from __future__ import annotations
@@ -26,15 +25,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """Proof that a charge is on record: it names the row of the history, and its hash.
+    """Proof that a charge is on record: it names the row of the history by its hash.
 
-    It goes into the release, so it holds nothing private.
+    It goes into the release, so it holds nothing private. It has a date and no time, and no number: two
+    receipts with times tell how long the first fit ran, and the gap between two numbers tells how much was
+    charged by others in between.
     """
 
     ledger: str
     dataset: str
-    number: int
-    time: str
+    date: str
     epsilon: float
     delta: float
     hash: str
@@ -53,8 +53,7 @@ class Receipt:
             return cls(
                 ledger=str(content["ledger"]),
                 dataset=str(content["dataset"]),
-                number=int(content["number"]),
-                time=str(content["time"]),
+                date=str(content["date"]),
                 epsilon=float(content["epsilon"]),
                 delta=float(content["delta"]),
                 hash=str(content["hash"]),
@@ -108,7 +107,7 @@ class Entry:
     """One row of the history: a data set created, a charge, a fingerprint taken, the file migrated."""
 
     number: int
-    time: str
+    date: str
     kind: str
     dataset: str
     epsilon: float | None = None
