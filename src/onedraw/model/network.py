@@ -125,6 +125,11 @@ class NetworkModel:
             )
         if self.classes is not None:
             check_labels(self.classes)
+            if not _takes_codes(self.family, len(self.classes)):
+                raise InvalidInput(
+                    f"Expected a family of {len(self.classes)} classes, got the {self.family.name} family, "
+                    "whose responses are others."
+                )
         if len(set(self.features)) < len(self.features):
             raise InvalidInput("Expected every feature to have a name of its own. Rename the features.")
         check_feature_bounds(self.feature_bounds, self.features)
@@ -232,6 +237,19 @@ class NetworkModel:
             activation=values["activation"],
             **facts_from_json(values),
         )
+
+
+def _takes_codes(family: Family, count: int) -> bool:
+    """Whether the responses of the family are the codes 0, ..., count - 1 and no others."""
+
+    def takes(*codes: int) -> bool:
+        try:
+            family.check_response(np.array(codes, dtype=np.float64))
+        except InvalidInput:
+            return False
+        return True
+
+    return takes(*range(count)) and not takes(count)
 
 
 def forward(layers: Layers, activation: str, draws: Array, features: Array) -> Array:
