@@ -32,10 +32,11 @@ import numpy as np
 from _table import machine, markdown, write_section
 from numpyro.infer import MCMC, NUTS
 
-from onedraw.losses import BetaDivergence
+from onedraw.families import Bernoulli
 from onedraw.model import NetworkModel
 from onedraw.nn.networks import NetworkPosterior
 from onedraw.priors import Prior
+from onedraw.records import Records
 from onedraw.samplers.nuts import NutsSampler
 
 PAGE = Path(__file__).parent.parent / "docs" / "networks.md"
@@ -49,16 +50,19 @@ def posterior(n: int) -> NetworkPosterior:
     features = rng.uniform(-1.0, 1.0, size=(n, FEATURES))
     eta = 2.0 * np.tanh(features @ rng.normal(size=FEATURES)) + features[:, 0] * features[:, 1]
     model = NetworkModel(
-        features=tuple(f"x{i}" for i in range(FEATURES)), hidden_layer_sizes=(HIDDEN,), classes=(0, 1)
+        family=Bernoulli(),
+        features=tuple(f"x{i}" for i in range(FEATURES)),
+        hidden_layer_sizes=(HIDDEN,),
+        classes=(0, 1),
     )
     return NetworkPosterior(
         model=model,
-        loss=BetaDivergence(model.family()),
         beta=2.0,
         weight=0.5 * EPSILON,
         prior=Prior(scale=1.0),
-        features=features,
-        response=(rng.random(n) < 1.0 / (1.0 + np.exp(-eta))).astype(float),
+        records=Records(
+            features=features, response=(rng.random(n) < 1.0 / (1.0 + np.exp(-eta))).astype(float)
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 """DP variational inference: its gradients, its noise and its optimum, each against an independent answer."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,29 +10,59 @@ from scipy import integrate, optimize, special, stats
 
 from onedraw import Release
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms import Records
+from onedraw.families import Bernoulli, Gaussian
+from onedraw.mechanisms import Shape
 from onedraw.model import NetworkModel
+from onedraw.nn import DPSGD, DPVI
 from onedraw.nn.accounting import Sampling
-from onedraw.nn.dp_sgd import DPSGD
-from onedraw.nn.dp_vi import DPVI
-from onedraw.nn.noisy_gradients import Plan, train
+from onedraw.nn.training import Run, train
+from onedraw.privacy import Request
 from onedraw.privacy.guarantee import NEIGHBOURS
+from onedraw.private import Private
+from onedraw.publishing import make_plan, publish
+from onedraw.records import Records
 
 jax = pytest.importorskip("jax")
 pytest.importorskip("jax_privacy")
 pytestmark = pytest.mark.jax
 
-COIN = NetworkModel(features=(), hidden_layer_sizes=(), classes=(0, 1))
-TWO = NetworkModel(features=("a", "b"), hidden_layer_sizes=(), classes=(0, 1))
-LINE = NetworkModel(features=("a",), hidden_layer_sizes=(), scale_floor=0.2)
-NETWORK = NetworkModel(features=("a",), hidden_layer_sizes=(3,), scale_floor=0.2)
+
+def classifier(*features):
+    return NetworkModel(family=Bernoulli(), features=features, hidden_layer_sizes=(), classes=(0, 1))
+
+
+def regression(*hidden):
+    family = Gaussian(scale_floor=0.2)
+    return NetworkModel(family=family, features=("a",), hidden_layer_sizes=hidden)
+
+
+COIN, TWO, LINE, NETWORK = classifier(), classifier("a", "b"), regression(), regression(3)
 X = np.random.default_rng(0).uniform(-1, 1, size=(60, 2))
 LABELS = (X[:, 0] > 0).astype(float)
 
 
+def planned(mechanism, model, records=None, *, epsilon=1.0, delta=1e-5, **terms):
+    """The plan of a release from so many records, or from a number that is not known.
+
+    The mechanism has the floor of the model, which otherwise would be that of its own default.
+    """
+    floor = {} if model.scale_floor is None else {"noise_floor": model.scale_floor}
+    request, shape = Request(epsilon=epsilon, delta=delta, **terms), Shape(model=model, num_records=records)
+    return make_plan(request, replace(mechanism, **floor), shape)
+
+
+def calibrated(mechanism, model, records=None, **terms):
+    return planned(mechanism, model, records, **terms).mechanism
+
+
+def released(mechanism, records, model, **terms):
+    plan = planned(mechanism, model, len(records), **terms)
+    return publish(plan, lambda: Private(records), random_state=0)
+
+
 def step(mechanism, data, *, clip=1.0, expected=1.0, seed=0):
     """One noiseless full-batch step of plain SGD with learning rate 1: (how (m, r) moved, its xi)."""
-    plan = Plan(
+    run = Run(
         sampling=Sampling(rate=1.0, steps=1),
         clip=clip,
         noise=0.0,
@@ -41,12 +72,12 @@ def step(mechanism, data, *, clip=1.0, expected=1.0, seed=0):
     )
     start = mechanism.initial(np.random.default_rng(1))
     xi = np.random.default_rng(seed).standard_normal(mechanism.model.dim)
-    return start - train(mechanism.objective(), start, data, plan, np.random.default_rng(seed)), start, xi
+    return start - train(mechanism.objective(), start, data, run, np.random.default_rng(seed)), start, xi
 
 
 def test_gradient_of_a_record_is_the_reparameterised_one():
     """In (m, r), by hand for the logistic beta-divergence loss: w l'(m + s xi) (x, xi x ds/dr), plus KL."""
-    mechanism = DPVI(model=TWO, num_records=40, beta=2.0, weight=0.7, prior_scale=1.3)
+    mechanism = calibrated(DPVI(beta=2.0, weight=0.7, prior_scale=1.3), TWO, 40)
     data = Records(features=X[:1], response=np.ones(1))
     found, start, xi = step(mechanism, data, clip=1e6)
     nothing, *_ = step(mechanism, Records(features=np.zeros((0, 2)), response=np.zeros(0)), clip=1e6)
@@ -66,7 +97,7 @@ def test_divergence_of_the_scale_coordinate_matches_quadrature():
 
     Gauss-Hermite averages over xi; log pi(u) from inverse-gamma(1, 1) of the squared scale.
     """
-    objective = DPVI(model=LINE, num_records=1).objective()
+    objective = calibrated(DPVI(), LINE, 1).objective()
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     weights = weights / weights.sum()
 
@@ -91,7 +122,7 @@ def test_divergence_of_the_scale_coordinate_matches_quadrature():
 @pytest.mark.parametrize("model", [TWO, NETWORK], ids=["two classes", "regression network"])
 def test_no_record_moves_the_sum_beyond_twice_the_clip(model):
     """Replacing a record by its opposite at the same xi: 2C at most, nearly that where records are long."""
-    mechanism = DPVI(model=model, num_records=40, beta=None)
+    mechanism = calibrated(DPVI(beta=None), model, 40)
     moves = []
     for size in (1e-3, 1.0, 1e4, 1e12):
         there, back = (
@@ -111,7 +142,7 @@ def test_no_record_moves_the_sum_beyond_twice_the_clip(model):
 
 def test_records_of_a_step_share_their_xi():
     """So two equal records, unclipped, move the parameters exactly twice as far as one."""
-    mechanism = DPVI(model=TWO, num_records=40)
+    mechanism = calibrated(DPVI(), TWO, 40)
     nothing, one, two = (
         step(mechanism, Records(features=X[:1].repeat(k, axis=0), response=np.ones(k)), clip=1e6)[0]
         for k in (0, 1, 2)
@@ -124,13 +155,11 @@ def test_noise_reaches_means_and_deviations_with_the_calibrated_size():
 
     Empirical sd within 5 of its standard errors (8%): false alarm below 1e-6.
     """
-    model = NetworkModel(features=tuple(f"x{i}" for i in range(2000)), hidden_layer_sizes=(), classes=(0, 1))
-    mechanism = DPVI(
-        model=model, num_records=20, batch_size=20, epochs=1, optimiser="sgd", learning_rate=1.0, clip=2.0
-    ).calibrate(epsilon=1.0, delta=1e-5)
+    options = {"batch_size": 20, "epochs": 1, "optimiser": "sgd", "learning_rate": 1.0, "clip": 2.0}
+    mechanism = calibrated(DPVI(**options), classifier(*(f"x{i}" for i in range(2000))), 20)
     nobody = Records(features=np.zeros((0, 2000)), response=np.zeros(0))
     last = train(
-        mechanism.objective(), mechanism.initial(np.random.default_rng(0)), nobody, mechanism.plan,
+        mechanism.objective(), mechanism.initial(np.random.default_rng(0)), nobody, mechanism.run,
         np.random.default_rng(5),
     )  # fmt: skip
 
@@ -165,19 +194,9 @@ def test_large_epsilon_recovers_the_optimal_approximation(beta):
         return expected + 0.5 * (mean**2 + sd**2) / 4.0 - math.log(sd)
 
     mean, log_sd = optimize.minimize(bound, [0.0, -1.0]).x
-    mechanism = DPVI(
-        model=COIN,
-        num_records=60,
-        beta=beta,
-        prior_scale=2.0,
-        draws=4000,
-        epochs=1500,
-        learning_rate=5e-3,
-        clip=5.0,
-    ).calibrate(epsilon=5000.0, delta=1e-5)
-    release = mechanism.release(
-        Records(features=np.zeros((60, 0)), response=tosses), model=COIN, random_state=0
-    )
+    mechanism = DPVI(beta=beta, prior_scale=2.0, draws=4000, epochs=1500, learning_rate=5e-3, clip=5.0)
+    coin = Records(features=np.zeros((60, 0)), response=tosses)
+    release = released(mechanism, coin, COIN, epsilon=5000.0)
     draws = np.array(release.draws)[:, 0]
     sd = math.exp(log_sd)
     assert abs(draws.mean() - mean) <= 0.2 * sd
@@ -186,28 +205,23 @@ def test_large_epsilon_recovers_the_optimal_approximation(beta):
 
 def test_more_draws_cost_nothing_and_are_released_together():
     data = Records(features=X, response=LABELS)
-    few, many = (
-        DPVI(model=TWO, num_records=60, epochs=2, draws=draws).calibrate(epsilon=1.0, delta=1e-5)
-        for draws in (1, 50)
-    )
+    few, many = (calibrated(DPVI(epochs=2, draws=draws), TWO, 60) for draws in (1, 50))
     assert few.noise_multiplier == many.noise_multiplier
-    release = many.release(data, model=TWO, random_state=0)
+    release = released(DPVI(epochs=2, draws=50), data, TWO)
     assert len(release.draws) == release.guarantee.draws == 50
     assert (release.guarantee.epsilon, release.guarantee.bounded_range) == (1.0, None)
     assert release.evidence.level == "accounted"
     assert Release.from_json(release.to_json()) == release
-    assert release == many.release(data, model=TWO, random_state=0)
-    sgd = DPSGD(model=TWO, num_records=60, epochs=2).calibrate(epsilon=1.0, delta=1e-5)
+    assert release == released(DPVI(epochs=2, draws=50), data, TWO)
+    sgd = calibrated(DPSGD(epochs=2), TWO, 60)
     assert sgd.noise_multiplier == many.noise_multiplier  # the same steps, the same accountant
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 def test_residual_scales_of_all_draws_are_above_the_floor(neighbours):
     data = Records(features=X[:, :1], response=np.sin(3 * X[:, 0]))
-    mechanism = DPVI(model=NETWORK, num_records=60, epochs=3, draws=200)
-    release = mechanism.calibrate(epsilon=1.0, delta=1e-5, neighbours=neighbours).release(
-        data, model=NETWORK, random_state=0
-    )
+    mechanism = DPVI(num_records=60, epochs=3, draws=200)
+    release = released(mechanism, data, NETWORK, neighbours=neighbours)
     assert min(draw[-1] for draw in release.draws) >= 0.2
     assert np.isfinite(release.draws).all()
     assert release.num_records == (60 if neighbours == "replace_one" else None)
@@ -225,4 +239,9 @@ def test_residual_scales_of_all_draws_are_above_the_floor(neighbours):
 )
 def test_impossible_requests_are_refused_before_data(options, message):
     with pytest.raises(InvalidInput, match=message):
-        DPVI(**{"model": TWO, "num_records": 60, **options}).calibrate(epsilon=1.0, delta=1e-5)
+        planned(DPVI(**{"num_records": 60, **options}), TWO)
+
+
+def test_the_number_of_draws_is_an_option_of_the_mechanism():
+    with pytest.raises(InvalidInput, match=r"DPVI makes one release, got draws=5.*DPVI\(draws=...\)"):
+        planned(DPVI(), TWO, 60, draws=5)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
 import json
 import math
 import subprocess
@@ -12,13 +13,16 @@ from scipy import special
 from sklearn.base import clone
 
 import onedraw
-from onedraw import ConvergenceError, InvalidInput, Release, calibrate
-from onedraw.estimators import from_release
+from onedraw import ConvergenceError, InvalidInput, MLPClassifier, MLPRegressor, Release, calibrate
+from onedraw.estimators import LinearRegression, LogisticRegression, from_release
 from onedraw.families import Bernoulli, Gaussian
 from onedraw.losses import BetaDivergence
-from onedraw.nn import MLPClassifier, MLPRegressor, NutsSampler
-from onedraw.nn.mechanism import priced
+from onedraw.mechanisms import OnePosterior
+from onedraw.nn import DPSGD, CoupledKernel, CoupledSampler, NetworkDraw, NutsSampler
+from onedraw.nn.chain_draw import priced
 from onedraw.privacy import Guarantee
+from onedraw.private import opened
+from onedraw.samplers import RejectionSampler
 
 jax = pytest.importorskip("jax")
 pytest.importorskip("blackjax")
@@ -29,8 +33,9 @@ X = RNG.uniform(-1, 1, size=(400, 2))
 LABELS = np.where(RNG.random(400) < 1 / (1 + np.exp(-8 * X[:, 0])), "yes", "no")
 THREE = np.where(X[:, 0] > 0.4, 2, RNG.integers(0, 2, 400))
 TARGET = 100 + 30 * np.maximum(X[:, 0], 0) + 4 * RNG.normal(size=400)
+KERNEL = CoupledKernel(step_size=0.1)
 QUICK = NutsSampler(warmup=200, kept=100, min_ess=20, max_rhat=1.2)
-NETWORK = {"hidden_layer_sizes": (3,), "sampler": QUICK, "random_state": 0}
+NETWORK = {"hidden_layer_sizes": (3,), "mechanism": NetworkDraw(sampler=QUICK), "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +49,12 @@ def regressor():
     model = MLPRegressor(
         epsilon=2.0,
         target_bounds=(80, 150),
-        noise_floor=2.0,
         feature_bounds=(-1, 1),
         draws=2,
-        assume_sampler_error=1e-9,
-        **NETWORK,
+        **{
+            **NETWORK,
+            "mechanism": NetworkDraw(sampler=QUICK, noise_floor=2.0, assume_sampler_error=1e-9),
+        },
     )
     return model.fit(frame, TARGET)
 
@@ -101,7 +107,7 @@ def test_predictions_are_those_of_the_weights_in_original_units(regressor):
 
 def test_the_guarantee_uses_the_floor_and_not_the_prior(regressor):
     """2 w S = epsilon with S = M^b/b and M = 1/(sqrt(2 pi) floor), floor = 2/35 working units, two draws."""
-    mechanism = regressor.release_.mechanism
+    mechanism = regressor.release_.mechanism["numbers"]
     b = mechanism["beta"] - 1.0
     bound = 1.0 / (math.sqrt(2 * math.pi) * 2.0 / 35.0)
     assert 2 * 2.0 * mechanism["weight"] * bound**b / b == pytest.approx(2.0, rel=1e-9)
@@ -109,7 +115,7 @@ def test_the_guarantee_uses_the_floor_and_not_the_prior(regressor):
 
 def test_calibration_is_that_of_the_family(classifier):
     expected = calibrate("bernoulli", epsilon=8.0)
-    mechanism = classifier.release_.mechanism
+    mechanism = classifier.release_.mechanism["numbers"]
     assert (mechanism["beta"], mechanism["weight"]) == (expected.beta, expected.weight)
     assert classifier.guarantee_ == expected.guarantee
     assert 2 * mechanism["weight"] / (mechanism["beta"] - 1) == pytest.approx(8.0)
@@ -117,8 +123,9 @@ def test_calibration_is_that_of_the_family(classifier):
 
 def normalised(estimator, y, biases, us=None):
     """Log posterior masses over bias (and scale) of a network without hidden units whose feature is 0."""
-    mechanism, _, data, _ = estimator._prepare(np.zeros((len(y), 1)), y)
-    target = mechanism.posterior(data)
+    X = np.zeros((len(y), 1))
+    plan = estimator._plan(X, y)
+    target = plan.mechanism.posterior(opened(estimator._read(X, y, plan.model)))
     axes = [[0.0], biases] if us is None else [[0.0], biases, us]
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
     with jax.enable_x64(True):
@@ -139,7 +146,7 @@ def test_no_neighbours_of_a_classifier_exceed_epsilon_and_some_nearly_attain_it(
     model = MLPClassifier(
         epsilon=epsilon,
         hidden_layer_sizes=(),
-        prior_scale=5.0,
+        mechanism=NetworkDraw(prior_scale=5.0),
         classes=[0, 1],
         neighbours=relation,
         rows_per_person=rows,
@@ -154,7 +161,10 @@ def test_no_neighbours_of_a_classifier_exceed_epsilon_and_some_nearly_attain_it(
 def test_no_neighbours_of_a_regression_exceed_epsilon_and_some_nearly_attain_it(epsilon):
     """The same for a response in its own units: 60 at the centre of the bounds, one moves to their end."""
     model = MLPRegressor(
-        epsilon=epsilon, hidden_layer_sizes=(), prior_scale=2.0, target_bounds=(80, 150), noise_floor=14.0
+        epsilon=epsilon,
+        hidden_layer_sizes=(),
+        target_bounds=(80, 150),
+        mechanism=NetworkDraw(prior_scale=2.0, noise_floor=14.0),
     )
     rest = np.full(60, 115.0)
     axes = np.linspace(-8, 8, 321), np.linspace(-12, 4, 81)
@@ -176,12 +186,13 @@ def test_an_assumed_sampler_error_is_priced_and_charged(regressor, tmp_path):
     ledger.create("patients", epsilon=10.0, delta=1e-3, delta_for_charges=1e-3)
     model = MLPClassifier(
         epsilon=8.0,
-        assume_sampler_error=1e-9,
         ledger=ledger,
         dataset="patients",
         classes=["no", "yes"],
-        **NETWORK,
-    ).fit(X, LABELS)
+        **{**NETWORK, "mechanism": NetworkDraw(sampler=QUICK, assume_sampler_error=1e-9)},
+    )
+    assert model.plan(X).guarantee.delta == pytest.approx((1 + math.exp(8.0)) * 1e-9)
+    model.fit(X, LABELS)
     receipt = model.release_.receipt
     assert float(receipt["epsilon"]) == 8.0
     assert float(receipt["delta"]) == model.guarantee_.delta == pytest.approx((1 + math.exp(8.0)) * 1e-9)
@@ -199,7 +210,7 @@ def test_the_price_is_attained_by_a_law_that_is_off_by_gamma(epsilon, draws, gam
 
 def test_too_large_an_error_is_refused():
     with pytest.raises(onedraw.CalibrationError, match=r"gives delta=2\.98e\+03, which promises nothing"):
-        MLPClassifier(epsilon=8.0, assume_sampler_error=0.999).fit(X, LABELS)
+        MLPClassifier(epsilon=8.0, mechanism=NetworkDraw(assume_sampler_error=0.999)).fit(X, LABELS)
 
 
 def test_convergence_is_assumed_in_words(classifier):
@@ -219,7 +230,7 @@ def test_chains_that_do_not_converge_release_nothing_and_stay_charged(tmp_path):
         ledger=ledger,
         dataset="patients",
         classes=["no", "yes"],
-        **{**NETWORK, "sampler": strict},
+        **{**NETWORK, "mechanism": NetworkDraw(sampler=strict)},
     )
     with pytest.raises(
         ConvergenceError, match=r"nothing was released; a budget that was charged stays charged"
@@ -282,18 +293,22 @@ def test_a_rebuilt_network_has_every_learned_attribute(classifier, regressor):
         rebuilt = from_release(reread(model))
         assert type(rebuilt) is type(model)
         assert rebuilt.guarantee_ == model.guarantee_
-        for name in (
-            name for name in vars(model) if name.endswith("_") and name not in ("coefs_", "intercepts_")
-        ):
+        others = ("coefs_", "intercepts_", "plan_")  # a plan leaves no trace but the guarantee
+        for name in (name for name in vars(model) if name.endswith("_") and name not in others):
             np.testing.assert_array_equal(getattr(rebuilt, name), getattr(model, name), err_msg=name)
         for name in ("coefs_", "intercepts_"):
             for mine, theirs in zip(getattr(rebuilt, name), getattr(model, name), strict=True):
                 np.testing.assert_array_equal(mine, theirs)
 
 
-def test_options_of_a_rebuilt_network_describe_the_same_mechanism(classifier):
-    again = clone(from_release(reread(classifier))).set_params(random_state=0, sampler=QUICK).fit(X, LABELS)
+def test_options_of_a_rebuilt_network_describe_the_same_mechanism(classifier, regressor):
+    rebuilt = clone(from_release(reread(classifier)))
+    again = rebuilt.set_params(
+        random_state=0, mechanism=dataclasses.replace(rebuilt.mechanism, sampler=QUICK)
+    ).fit(X, LABELS)
     assert again.release_.draws == classifier.release_.draws
+    frame = pd.DataFrame(X, columns=["age", "dose"])
+    assert from_release(reread(regressor)).plan(frame).guarantee == regressor.guarantee_
 
 
 @pytest.mark.parametrize(
@@ -304,8 +319,10 @@ def test_options_of_a_rebuilt_network_describe_the_same_mechanism(classifier):
         (["model", "hidden_layer_sizes"], [-3]),
         (["model", "kind"], "logistic"),
         (["model", "kind"], "sites"),
-        (["model", "kind"], "pickle"),
-        (["model", "scale_floor"], 0.1),
+        (["model", "form"], "pickle"),
+        (["model", "form"], "regression"),
+        (["model", "family"], {"name": "gaussian", "scale_floor": 0.1}),
+        (["model", "family"], {"name": "poisson"}),
         (["model", "classes"], None),
     ],
 )
@@ -322,6 +339,9 @@ def test_a_forged_network_is_refused(classifier, path, value):
 # -- options
 
 
+DRAW = NetworkDraw
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -329,10 +349,17 @@ def test_a_forged_network_is_refused(classifier, path, value):
         ({"epsilon": 1.0, "hidden_layer_sizes": (0,)}, "hidden_layer_sizes to be a whole number >= 1"),
         ({"epsilon": 1.0, "hidden_layer_sizes": "ten"}, "hidden_layer_sizes to be a whole number"),
         ({"epsilon": 1.0, "activation": "rleu"}, "Did you mean 'relu'"),
-        ({"epsilon": 1.0, "draws": "auto"}, "A network has no intervals"),
+        ({"epsilon": 1.0, "draws": "auto"}, "draws='auto' is not for NetworkDraw"),
         ({"epsilon": 1.0, "draws": 5}, r"at most as many draws as chains \(4\), got draws=5"),
-        ({"epsilon": 1.0, "sampler": "nuts"}, "Expected sampler to be an onedraw.nn.NutsSampler"),
-        ({"epsilon": 1.0, "assume_sampler_error": -0.1}, r"assume_sampler_error in \[0, 1\)"),
+        ({"epsilon": 1.0, "mechanism": "network_drew"}, "Did you mean 'network_draw'"),
+        ({"epsilon": 1.0, "mechanism": "one_posterior"}, "Expected mechanism to be one of 'auto', 'network_"),
+        ({"epsilon": 1.0, "mechanism": OnePosterior()}, "OnePosterior is for these models: regression"),
+        ({"epsilon": 1.0, "mechanism": NetworkDraw}, r"got the class NetworkDraw. Call it: NetworkDraw\("),
+        ({"epsilon": 1.0, "mechanism": DRAW(sampler="nuts")}, "sampler to be an onedraw.nn.NutsSampler"),
+        ({"epsilon": 1.0, "mechanism": DRAW(sampler=RejectionSampler())}, "got RejectionSampler"),
+        ({"epsilon": 1.0, "mechanism": DRAW(assume_sampler_error=-0.1)}, r"assume_sampler_error in \[0, 1\)"),
+        ({"epsilon": 1.0, "mechanism": DRAW(prior_scale=0.0)}, "prior_scale > 0"),
+        ({"epsilon": 1.0, "mechanism": DRAW(noise_floor=1.0)}, "does not apply to a network model"),
     ],
 )
 def test_options_are_checked(options, message):
@@ -340,11 +367,50 @@ def test_options_are_checked(options, message):
         MLPClassifier(**options).fit(X, LABELS)
 
 
+@pytest.mark.parametrize("sampler", [QUICK, CoupledSampler(kernel=KERNEL, iterations=9, sampler_error=0.3)])
+def test_chains_are_not_for_regressions(sampler):
+    """There they would be taken for exact draws, whatever the evidence says."""
+    model = LogisticRegression(epsilon=1.0, mechanism=OnePosterior(sampler=sampler))
+    with pytest.raises(InvalidInput, match="is for networks and NumPyro models"):
+        model.fit(X, LABELS)
+
+
+def test_parameters_of_an_estimator_are_its_fields_and_none_of_a_mechanism():
+    shared = {
+        "epsilon", "delta", "neighbours", "rows_per_person", "mechanism", "feature_bounds", "draws",
+        "ledger", "dataset", "random_state", "hidden_layer_sizes", "activation",
+    }  # fmt: skip
+    for kind, own in ((MLPClassifier, "classes"), (MLPRegressor, "target_bounds")):
+        assert set(kind().get_params()) == {field.name for field in dataclasses.fields(kind)}
+        assert set(kind().get_params()) == shared | {own}
+        assert not issubclass(kind, LogisticRegression | LinearRegression)
+        assert set(vars(kind(epsilon=1.0))) == shared | {own}
+
+
+def test_a_plan_reads_no_value_and_costs_nothing(tmp_path):
+    ledger = onedraw.Ledger(tmp_path / "budget.db")
+    ledger.create("patients", epsilon=1.0)
+    model = MLPClassifier(epsilon=4.0, classes=[0, 1], ledger=ledger, dataset="patients", **NETWORK)
+    plan = model.plan(np.full((7, 2), np.nan))
+    assert (plan.guarantee.epsilon, plan.num_records) == (4.0, 7)
+    assert plan.mechanism.name == "network_draw"
+    assert not hasattr(model, "plan_")
+    assert ledger.show("patients").charges == 0
+
+
+def test_several_rows_a_person_hide_their_number_from_plan_and_release():
+    model = MLPClassifier(epsilon=4.0, classes=["no", "yes"], rows_per_person=2, **NETWORK)
+    assert model.plan(X).num_records is None
+    assert model.fit(X, LABELS).release_.num_records is None
+    with pytest.raises(InvalidInput, match=r"DPSGD needs num_records"):
+        clone(model).set_params(delta=1e-5, mechanism=DPSGD()).plan(X)
+
+
 def test_a_network_has_no_intervals(classifier):
     with pytest.raises(InvalidInput, match="its weights are not identified"):
         classifier.summary()
     with pytest.raises(InvalidInput, match="its weights are not identified"):
-        classifier.conf_int()
+        classifier.conf_int(0.9)
 
 
 def test_the_loss_has_the_certificates_sensitivity_for_any_network():

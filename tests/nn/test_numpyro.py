@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPyro models: what is read from them, what is refused, what is promised, and the worked examples."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from scipy import special, stats
 
 import onedraw
-from onedraw import InvalidInput, Release
+from onedraw import InvalidInput, PrivateModel, Release
 from onedraw.estimators import from_release
-from onedraw.nn import DeclaredDensity, NutsSampler, PrivateModel
+from onedraw.mechanisms import OnePosterior
+from onedraw.nn import DeclaredDensity, NutsSampler, ProgramDraw
+from onedraw.nn.columns import Columns
+from onedraw.nn.observed import READERS
+from onedraw.nn.program import Program
 from onedraw.samplers.nuts import double_precision
 
 numpyro = pytest.importorskip("numpyro")
@@ -18,12 +25,26 @@ dist, jnp = numpyro.distributions, jax.numpy
 pytestmark = pytest.mark.jax
 
 QUICK = NutsSampler(chains=2, warmup=150, kept=50, min_ess=10, max_rhat=1.3)
+BY_QUICK = ProgramDraw(sampler=QUICK)
 RNG = np.random.default_rng(0)
+
+
+def target_of(private, records):
+    """The posterior that a release of the records would be drawn from."""
+    return private.plan(records).mechanism.posterior(Columns.read(records))
+
+
+def calibration_of(private, records):
+    return private.plan(records).mechanism.calibrated
+
+
+def program_of(private, records):
+    return private.plan(records).mechanism.program
 
 
 def densities(private, records, thetas):
     """Log densities of unconstrained vectors, up to the constant that all share."""
-    target = private.target(records)
+    target = target_of(private, records)
     with double_precision():
         data = jax.tree.map(jnp.asarray, target.data)
         return np.asarray(jax.jit(jax.vmap(lambda theta: target.density(theta, data)))(thetas))
@@ -49,7 +70,7 @@ def linear(x, y):
 def test_the_density_is_that_of_a_plain_reference():
     x, y = RNG.normal(size=20), RNG.integers(0, 2, 20)
     private = PrivateModel(logistic, epsilon=1.0)
-    calibration = private.calibration({"x": x, "y": y})
+    calibration = calibration_of(private, {"x": x, "y": y})
     b, beta = calibration.beta - 1.0, calibration.beta
     thetas = RNG.normal(size=(5, 2))
 
@@ -68,10 +89,10 @@ def test_the_density_is_that_of_a_plain_reference():
 def test_a_scale_below_the_floor_is_read_as_the_floor():
     x, y = np.zeros(3), np.array([0.0, 0.1, 5.0])
     private = PrivateModel(linear, epsilon=1.0, noise_floor=0.5)
-    calibration = private.calibration({"x": x, "y": y})
+    calibration = calibration_of(private, {"x": x, "y": y})
     small = np.array([[0.0, np.log(0.1)], [0.0, np.log(0.4)]])
     with double_precision():
-        program = private.program({"x": x, "y": y})
+        program = program_of(private, {"x": x, "y": y})
         prior = [float(program.log_prior({"a": u[0], "sigma": u[1]})) for u in small]
     found = densities(private, {"x": x, "y": y}, small)
     assert found[0] - prior[0] == pytest.approx(found[1] - prior[1])
@@ -188,6 +209,7 @@ def test_numbers_that_are_none_keep_the_guarantee(epsilon):
         (lambda value: dist.Bernoulli(logits=value), None),
         (lambda value: dist.Bernoulli(probs=value), None),
         (lambda value: dist.Categorical(logits=jnp.stack([value, -value], axis=-1)), None),
+        (lambda value: dist.Categorical(probs=jnp.stack([value, 1.0 - value], axis=-1)), None),
         (lambda value: dist.Poisson(value), None),
         (lambda value: dist.Normal(value, 1.0), 0.3),
         (lambda value: dist.Normal(0.0, value), 0.3),
@@ -202,8 +224,8 @@ def test_every_loss_is_within_its_certificate_for_any_numbers(law, floor, bad):
 
     private = PrivateModel(model, epsilon=1.0, noise_floor=floor)
     records = {"x": np.array([1.0, -1.0]), "y": np.array([1, 1]) if floor is None else np.array([0.0, 9.0])}
-    target = private.target(records)
-    bounds = target.program.law.loss.loss_bounds(target.calibration.beta)
+    target = target_of(private, records)
+    bounds = target.program.law.loss.loss_bounds(target.beta)
     with double_precision():
         data = jax.tree.map(jnp.asarray, target.data)
         losses = np.asarray(target.program.losses(np.zeros(1), data["records"], data))
@@ -223,11 +245,11 @@ def test_a_record_without_a_loss_neither_stops_the_fit_nor_sways_it():
             numpyro.sample("y", dist.Bernoulli(logits=a * jnp.log(x)), obs=y)
 
     x, y = RNG.uniform(0.5, 4.0, size=60), RNG.integers(0, 2, 60)
-    private = PrivateModel(model, epsilon=4.0, sampler=QUICK)
+    private = PrivateModel(model, epsilon=4.0, mechanism=BY_QUICK)
     thetas = np.linspace(-2, 2, 5)[:, None]
     slopes = []
     for records in ({"x": np.append(x, -1.0), "y": np.append(y, 1)}, {"x": x, "y": y}):
-        target = private.target(records)
+        target = target_of(private, records)
         with double_precision():
             data = jax.tree.map(jnp.asarray, target.data)
             slopes.append([np.asarray(jax.grad(target.density)(theta, data)) for theta in thetas])
@@ -371,7 +393,7 @@ def nothing_observed(x, y):
 )
 def test_what_cannot_be_read_record_by_record_is_refused(model, message):
     with pytest.raises(InvalidInput, match=message):
-        PrivateModel(model, epsilon=1.0).calibration({"x": np.zeros(4), "y": np.zeros(4)})
+        PrivateModel(model, epsilon=1.0).plan({"x": np.zeros(4), "y": np.zeros(4)})
 
 
 def test_a_response_beside_the_records_is_refused():
@@ -380,14 +402,12 @@ def test_a_response_beside_the_records_is_refused():
         numpyro.sample("y", dist.Bernoulli(logits=a * x), obs=y)
 
     with pytest.raises(InvalidInput, match="Pass the response among the records, not as public"):
-        PrivateModel(model, epsilon=1.0, public={"y": np.zeros(4)}).calibration({"x": np.zeros(4)})
+        PrivateModel(model, epsilon=1.0, public={"y": np.zeros(4)}).plan({"x": np.zeros(4)})
 
 
 def test_free_degrees_of_freedom_are_refused():
     with pytest.raises(InvalidInput, match="The degrees of freedom of the observed StudentT vary"):
-        PrivateModel(free_tails, epsilon=1.0, noise_floor=0.1).calibration(
-            {"x": np.zeros(4), "y": np.zeros(4)}
-        )
+        PrivateModel(free_tails, epsilon=1.0, noise_floor=0.1).plan({"x": np.zeros(4), "y": np.zeros(4)})
 
 
 def test_records_are_checked_without_being_quoted():
@@ -401,6 +421,71 @@ def test_records_are_checked_without_being_quoted():
         with pytest.raises(InvalidInput, match=message) as info:
             private.release(records)
         assert "777" not in str(info.value)
+
+
+def test_a_plan_is_made_of_names_shapes_and_types():
+    """NaN is a number like any other to it; the records themselves are refused before anything is charged."""
+    records = {"x": np.array([1.0, np.nan]), "y": np.zeros(2, dtype=int)}
+    private = PrivateModel(logistic, epsilon=1.0)
+    plan = private.plan(records)
+    assert plan.guarantee.epsilon == 1.0
+    assert (plan.num_records, plan.model.sites) == (2, (("a", ()), ("s", ())))
+    assert plan.mechanism.description["name"] == "program_draw"
+    assert any(line.startswith("The model, its prior, its public arguments") for line in plan.assumptions)
+    assert not any("features" in line for line in plan.assumptions)
+    hidden = PrivateModel(logistic, epsilon=1.0, rows_per_person=2).plan(records)
+    assert hidden.num_records is None
+    assert not any("number of rows" in line for line in hidden.assumptions)
+    with pytest.raises(InvalidInput, match="Expected columns of the names, shapes and types"):
+        plan.mechanism.check_records(Columns.read({"x": np.zeros(2, dtype=int), "y": np.zeros(2)}))
+
+
+def test_records_are_read_only_after_the_budget_was_found_to_do(tmp_path):
+    """Records that are refused when they are read cost nothing."""
+    ledger = onedraw.Ledger(tmp_path / "budget.db")
+    ledger.create("patients", epsilon=1.0)
+    private = PrivateModel(logistic, epsilon=1.0, ledger=ledger, dataset="patients")
+    with pytest.raises(InvalidInput, match="Expected finite numbers in column 'x'"):
+        private.release({"x": np.array([1.0, np.nan]), "y": np.zeros(2)})
+    assert ledger.show("patients").charges == 0
+
+
+def test_nothing_that_holds_records_shows_them():
+    records = {"x": np.array([41.125, 2.5]), "y": np.array([0, 1])}
+    private = PrivateModel(logistic, epsilon=1.0)
+    plan, columns = private.plan(records), Columns.read(records)
+    target = plan.mechanism.posterior(columns)
+    for box in (columns, target):
+        assert "41.125" not in f"{box} {box!r} {box!s}"
+        for careless in (pickle.dumps, copy.copy, copy.deepcopy, list, bool):
+            with pytest.raises(TypeError, match="holds private data"):
+                careless(box)
+    assert "41.125" not in f"{plan} {plan!r} {private!r} {vars(plan.mechanism.program)}"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        ("network_draw", "Expected mechanism to be one of 'auto', 'program_draw'"),
+        (OnePosterior(), "OnePosterior is for these models: regression"),
+        (ProgramDraw(probes={"x": np.array([np.nan])}), "finite numbers in column 'x'"),
+        (ProgramDraw(assume_sampler_error=2.0), "assume_sampler_error in"),
+        (ProgramDraw(noise_scale=-1.0), "noise_scale > 0"),
+    ],
+)
+def test_mechanisms_for_other_models_and_impossible_options_are_refused(mechanism, message):
+    records = {"x": np.zeros(2), "y": np.zeros(2, dtype=int)}
+    with pytest.raises(InvalidInput, match=message):
+        PrivateModel(logistic, epsilon=1.0, mechanism=mechanism).plan(records)
+
+
+def test_a_mechanism_brings_no_program_of_its_own_to_a_model():
+    records = {"x": np.zeros(2), "y": np.zeros(2, dtype=int)}
+    own = Program(logistic, Columns.read(records).outline, {})
+    with pytest.raises(InvalidInput, match="PrivateModel fills in its own model"):
+        PrivateModel(logistic, epsilon=1.0, mechanism=ProgramDraw(program=own)).plan(records)
+    with pytest.raises(InvalidInput, match=r"ProgramDraw needs program=\.\.\."):
+        _ = ProgramDraw().loss
 
 
 def test_without_budget_nothing_is_learned_from_errors_about_the_data(tmp_path):
@@ -417,7 +502,7 @@ def test_an_empty_table_is_a_draw_from_the_prior_and_no_error():
     private = PrivateModel(logistic, epsilon=1.0, neighbours="add_remove")
     empty = {"x": np.zeros(0), "y": np.zeros(0, dtype=int)}
     thetas = np.array([[-6.0, 0.0], [-5.0, 1.0]])
-    target = private.target(empty)
+    target = target_of(private, empty)
     with double_precision():
         data = jax.tree.map(jnp.asarray, target.data)
         slope = np.asarray(jax.grad(target.density)(jnp.asarray(thetas[1]), data))
@@ -445,14 +530,14 @@ def test_a_declared_bound_is_calibrated_for_and_recorded():
         )
 
     declared = DeclaredDensity(bound=2 / np.e, power_integral=power_integral)
-    private = PrivateModel(model, epsilon=1.0, beta=1.5, declared=declared)
+    private = PrivateModel(model, epsilon=1.0, mechanism=ProgramDraw(beta=1.5), declared=declared)
     records = {"x": np.zeros(1), "y": np.array([0.5])}
-    calibration = private.calibration(records)
+    calibration = calibration_of(private, records)
     width = (2 / np.e) ** 0.5 * (1 / 0.5 + 1 / 1.5)
     assert 2 * calibration.weight * width == pytest.approx(1.0)
     law = stats.gamma(2.0, scale=1 / 1.3)
     with double_precision():
-        program = private.program(records)
+        program = program_of(private, records)
         found = float(
             program.loss_of(
                 {"rate": jnp.asarray(1.3)},
@@ -463,9 +548,11 @@ def test_a_declared_bound_is_calibrated_for_and_recorded():
     grid = np.linspace(1e-9, 60, 600_001)
     integral = np.trapezoid(law.pdf(grid) ** 1.5, grid)
     assert found == pytest.approx((1 - law.pdf(0.5) ** 0.5) / 0.5 - (1 - integral) / 1.5, abs=1e-6)
-    assert any("declared bound" in line for line in private._assumptions(private.guarantee(records)))
+    plan = private.plan(records)
+    assert any("declared bound" in line for line in plan.assumptions)
+    assert plan.mechanism.description["numbers"]["density_bound"] == pytest.approx(2 / np.e)
     with pytest.raises(InvalidInput, match="pass beta as a number"):
-        PrivateModel(model, epsilon=1.0, declared=declared).calibration(records)
+        PrivateModel(model, epsilon=1.0, declared=declared).plan(records)
 
 
 # -- worked examples
@@ -498,19 +585,19 @@ X = RNG.normal(size=N)
 GROUP, EXPOSURE = RNG.integers(0, 3, N), RNG.uniform(1, 4, N)
 EXAMPLES = {
     "hierarchical": (
-        PrivateModel(hierarchical, epsilon=8.0, public={"num_groups": 3}, sampler=QUICK),
+        PrivateModel(hierarchical, epsilon=8.0, public={"num_groups": 3}, mechanism=BY_QUICK),
         {"x": X, "group": GROUP, "y": (RNG.random(N) < special.expit(2 * X + GROUP - 1)).astype(int)},
         "slope",
         2.0,
     ),
     "robust": (
-        PrivateModel(robust, epsilon=8.0, noise_floor=0.2, neighbours="add_remove", sampler=QUICK),
+        PrivateModel(robust, epsilon=8.0, noise_floor=0.2, neighbours="add_remove", mechanism=BY_QUICK),
         {"x": X, "y": 1.5 * X + 0.5 * RNG.standard_t(4, N) + 1e6 * (RNG.random(N) < 0.02)},
         "slope",
         1.5,
     ),
     "rates": (
-        PrivateModel(rates, epsilon=8.0, sampler=QUICK, draws=2),
+        PrivateModel(rates, epsilon=8.0, mechanism=BY_QUICK, draws=2),
         {"x": X, "exposure": EXPOSURE, "y": RNG.poisson(EXPOSURE * np.exp(0.3 + 0.6 * X))},
         "b",
         np.array([0.3, 0.6]),
@@ -526,10 +613,10 @@ def test_a_worked_example_recovers_what_made_the_data(name):
     release = private.release(records, random_state=0)
     sites = release.parameters.sites
     assert np.abs(sites[site] - truth).max() < 0.8
-    assert list(sites) == [name for name, _ in private.program(records).sites]
+    assert list(sites) == [name for name, _ in program_of(private, records).sites]
     assert "leak" not in sites
     assert Release.from_json(release.to_json()) == release
-    assert release.guarantee == private.guarantee(records)
+    assert release.guarantee == private.plan(records).guarantee
     assert release.num_records == (None if private.neighbours == "add_remove" else N)
     with pytest.raises(InvalidInput, match="there is no estimator to rebuild"):
         from_release(release)
@@ -539,16 +626,16 @@ def test_the_ledger_is_charged_before_anything_is_drawn(tmp_path):
     _, records, *_ = EXAMPLES["rates"]
     ledger = onedraw.Ledger(tmp_path / "budget.db")
     ledger.create("patients", epsilon=1.0)
-    private = PrivateModel(rates, epsilon=8.0, sampler=QUICK, ledger=ledger, dataset="patients")
+    private = PrivateModel(rates, epsilon=8.0, mechanism=BY_QUICK, ledger=ledger, dataset="patients")
     with pytest.raises(onedraw.BudgetExceeded):
         private.release(records)
     with pytest.raises(InvalidInput, match="ledger and dataset together"):
-        PrivateModel(rates, epsilon=1.0, ledger=ledger)
+        PrivateModel(rates, epsilon=1.0, ledger=ledger).release(records)
 
 
 def test_settings_of_jax_and_numpyro_are_left_as_they_were():
     records = EXAMPLES["rates"][1]
-    target = PrivateModel(rates, epsilon=1.0).target(records)
+    target = target_of(PrivateModel(rates, epsilon=1.0), records)
     target.initial(2, np.random.default_rng(0))
     target.constrained(np.zeros((1, 2)))
     assert not jax.config.jax_enable_x64
@@ -560,12 +647,12 @@ def test_settings_of_jax_and_numpyro_are_left_as_they_were():
 def test_probes_are_what_the_diagnostics_watch():
     records = EXAMPLES["rates"][1]
     probes = {"x": np.array([-1.0, 0.0, 1.0]), "exposure": np.ones(3), "y": np.array([0, 1, 2])}
-    watching = PrivateModel(rates, epsilon=8.0, probes=probes)
+    watching = PrivateModel(rates, epsilon=8.0, mechanism=ProgramDraw(probes=probes))
     positions = RNG.normal(size=(4, 2))
-    watched = watching.target(records).monitored(positions)
+    watched = target_of(watching, records).monitored(positions)
     assert watched.shape == (4, 3)
     mean = np.exp(positions[:, :1] + positions[:, 1:] * probes["x"])
-    beta = watching.calibration(records).beta
+    beta = calibration_of(watching, records).beta
     k = np.arange(400)
     integral = (stats.poisson.pmf(k, mean[..., None]) ** beta).sum(axis=-1)
     loss = (1 - stats.poisson.pmf(probes["y"], mean) ** (beta - 1)) / (beta - 1) - (1 - integral) / beta
@@ -574,4 +661,21 @@ def test_probes_are_what_the_diagnostics_watch():
 
 def test_more_draws_than_chains_are_refused():
     with pytest.raises(InvalidInput, match=r"at most as many draws as chains \(2\), got draws=3"):
-        PrivateModel(rates, epsilon=1.0, draws=3, sampler=QUICK).calibration(EXAMPLES["rates"][1])
+        PrivateModel(rates, epsilon=1.0, draws=3, mechanism=BY_QUICK).plan(EXAMPLES["rates"][1])
+
+
+def test_a_model_is_taken_apart_once_for_columns_of_one_kind():
+    records = EXAMPLES["rates"][1]
+    private = PrivateModel(rates, epsilon=1.0)
+    first, second = private.plan(records), private.plan({name: v[:9] for name, v in records.items()})
+    assert first.mechanism.program is second.mechanism.program
+    other = private.plan({**records, "y": records["y"].astype(float)})
+    assert other.mechanism.program is not first.mechanism.program
+
+
+def test_every_distribution_that_is_read_is_driven_with_numbers_that_are_none():
+    """By ``test_every_loss_is_within_its_certificate_for_any_numbers``; a new one belongs there too."""
+    assert set(READERS) == {
+        "BernoulliLogits", "BernoulliProbs", "CategoricalLogits", "CategoricalProbs", "Poisson", "Normal",
+        "Laplace", "StudentT",
+    }  # fmt: skip

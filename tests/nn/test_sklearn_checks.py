@@ -13,8 +13,10 @@ import pytest
 from scipy import optimize
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from onedraw import MLPClassifier, MLPRegressor
+from onedraw.losses import BetaDivergence
 from onedraw.model.network import forward
-from onedraw.nn import MLPClassifier, MLPRegressor, NutsSampler
+from onedraw.nn import NetworkDraw, NutsSampler
 from onedraw.samplers.base import Draws
 
 EXPECTED_FAILURES = {"MLPClassifier": {}, "MLPRegressor": {}}
@@ -24,15 +26,15 @@ EXPECTED_FAILURES = {"MLPClassifier": {}, "MLPRegressor": {}}
 class Climb(NutsSampler):
     """The end of a short climb of the log density from a draw of the prior: no draw of anything."""
 
-    def check(self, posterior):
+    def require(self):
         pass
 
     def sample(self, posterior, num_draws, rng):
-        shape, loss, noise = posterior.model.shape, posterior.loss, posterior.prior.noise
-        y = posterior.response[:, None]
+        layers, noise, records = posterior.model.layers, posterior.prior.noise, posterior.records
+        loss, y = BetaDivergence(posterior.model.family), records.response[:, None]
 
         def cost(theta):
-            outputs = forward(shape, posterior.model.activation, theta[None], posterior.features)
+            outputs = forward(layers, posterior.model.activation, theta[None], records.features)
             eta = outputs.transpose(2, 1, 0)
             scale = None if noise is None else noise.scale(theta[-1:])[None]
             losses = loss.value(y, eta if len(eta) > 1 else eta[0], posterior.beta, scale)
@@ -45,8 +47,12 @@ class Climb(NutsSampler):
 
 @parametrize_with_checks(
     [
-        MLPClassifier(epsilon=100.0, hidden_layer_sizes=(3,), sampler=Climb(), random_state=0),
-        MLPRegressor(epsilon=60.0, hidden_layer_sizes=(2,), sampler=Climb(), random_state=0),
+        MLPClassifier(
+            epsilon=100.0, hidden_layer_sizes=(3,), mechanism=NetworkDraw(sampler=Climb()), random_state=0
+        ),
+        MLPRegressor(
+            epsilon=60.0, hidden_layer_sizes=(2,), mechanism=NetworkDraw(sampler=Climb()), random_state=0
+        ),
     ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES[type(estimator).__name__],
     xfail_strict=True,
@@ -58,6 +64,6 @@ def test_scikit_learn_check(estimator, check):
 def test_the_defaults_can_be_constructed_and_shown():
     for kind in (MLPClassifier, MLPRegressor):
         assert repr(kind(epsilon=1.0)) == f"{kind.__name__}(epsilon=1.0)"
-        assert kind().get_params()["sampler"] is None
+        assert kind().get_params()["mechanism"] == "auto"
         with pytest.raises(ValueError, match="epsilon"):
             kind().fit([[0.0], [1.0]], [0, 1])

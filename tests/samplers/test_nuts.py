@@ -11,6 +11,7 @@ from scipy import stats
 from onedraw import ConvergenceError, InvalidInput, NonFiniteDensity
 from onedraw.model import NetworkModel
 from onedraw.nn.networks import NetworkPosterior
+from onedraw.records import Records
 from onedraw.samplers import RejectionSampler
 from onedraw.samplers.nuts import NutsSampler, _bar, above
 
@@ -22,16 +23,18 @@ pytestmark = pytest.mark.jax
 def as_network(case):
     """A network without hidden layers is the generalised linear model of the oracle's case."""
     linear = case.posterior()
-    floor, classes = case.floor, None if case.floor else (0, 1)
-    model = NetworkModel(features=("x",), hidden_layer_sizes=(), classes=classes, scale_floor=floor)
+    model = NetworkModel(
+        family=linear.loss.family,
+        features=("x",),
+        hidden_layer_sizes=(),
+        classes=None if case.floor else (0, 1),
+    )
     return NetworkPosterior(
         model=model,
-        loss=linear.loss,
         beta=case.beta,
         weight=case.weight,
         prior=linear.prior,
-        features=case.x,
-        response=case.y,
+        records=Records(features=case.x, response=case.y),
     )
 
 

@@ -118,11 +118,13 @@ def check_labels(labels: tuple[Any, ...]) -> None:
 
 
 def check_count(family: Family, classes: tuple[Any, ...]) -> None:
-    """As many labels as the family has classes."""
-    if family.has_scale or len(classes) != family.num_predictors + 1:
+    """The labels are those of the family's classes: as many, and no other response is possible."""
+    codes = np.arange(len(classes) + 1.0)
+    possible = family.in_support(codes)
+    if family.has_scale or not possible[:-1].all() or possible[-1]:
         raise InvalidInput(
-            f"Expected the labels of {family.num_predictors + 1} classes for the {family.name} family, got "
-            f"{len(classes)}."
+            f"Expected the labels of a family with {len(classes)} classes, got the {family.name} family, "
+            "whose responses are others."
         )
 
 
