@@ -2,9 +2,9 @@
 """What leaves a mechanism, many times over: the published values without the document around them.
 
 An audit looks at what ``onedraw.publishing.publish`` lets out, and an attack does so thousands of times on
-the same made-up records. So it calls the same two steps, ``compute`` and the rounding to the public grid, and
-skips what concerns one real release: ledger, assumptions, evidence and the document. With the same seed the
-values are those of ``publish``, which a test compares.
+the same made-up records. So it asks the mechanism to check the records and to compute, as ``publish`` does,
+and skips what concerns one real release: ledger, assumptions, evidence and the document. With the same seed
+the values are those of ``publish``, which a test compares.
 
 >>> from onedraw.families import Bernoulli
 >>> from onedraw.mechanisms import BetaBernoulliSSP, Shape
@@ -22,18 +22,23 @@ from __future__ import annotations
 import numpy as np
 
 from onedraw.mechanisms import Mechanism
+from onedraw.mechanisms.base import Computed
 from onedraw.private import Private
 from onedraw.publishing import silent
 from onedraw.records import Records
 from onedraw.types import Array
 
 
-def released(mechanism: Mechanism, records: Records, rng: np.random.Generator) -> Array:
-    """The values (k, p) of one release on the records, rounded to the public grid."""
+def computed(mechanism: Mechanism, records: Records, rng: np.random.Generator) -> Computed:
+    """All numbers of one release on the records: draws and statistics, on their public grids."""
     with silent():
         mechanism.check_records(records)
-        values, _ = mechanism.compute(Private(records), rng)
-    return mechanism.grid.round(values)
+        return mechanism.compute(Private(records), rng)
+
+
+def released(mechanism: Mechanism, records: Records, rng: np.random.Generator) -> Array:
+    """The draws (k, p) of one release on the records."""
+    return np.array(computed(mechanism, records, rng).draws)
 
 
 def releases(mechanism: Mechanism, records: Records, num: int, rng: np.random.Generator) -> Array:

@@ -30,8 +30,8 @@ from onedraw.types import Array
 
 def is_one_step(mechanism: Any) -> bool:
     """Whether it makes one plain step, in full batches, on two classes without a hidden layer."""
-    plan, model = mechanism.plan, mechanism.model
-    whole_batches = plan.sampling.rate == 1.0 and plan.sampling.steps == 1 and plan.optimiser == "sgd"
+    run, model = mechanism.run, mechanism.model
+    whole_batches = run.sampling.rate == 1.0 and run.sampling.steps == 1 and run.optimiser == "sgd"
     return whole_batches and not model.hidden_layer_sizes and len(model.classes or ()) == 2
 
 
@@ -71,10 +71,10 @@ def _gradients(features: Array, response: Array, beta: float | None) -> Array:
 
 
 def _after(mechanism: Any, gradients: Array) -> NormalDensity:
-    plan = mechanism.plan
-    rate = plan.learning_rate / plan.expected
-    location = -rate * clipped(gradients, plan.clip).sum(axis=0)
-    return NormalDensity(location=location, scale=rate * plan.noise)
+    run = mechanism.run
+    rate = run.learning_rate / run.expected
+    location = -rate * clipped(gradients, run.clip).sum(axis=0)
+    return NormalDensity(location=location, scale=rate * run.noise)
 
 
 STEPS: Mapping[str, Callable[[Any, Records], NormalDensity]] = {

@@ -167,9 +167,9 @@ def test_the_attack_on_noise_is_that_of_two_laplace_laws():
 def test_requirements_come_from_the_declarations(smoke):
     rows = smoke("requirements", "corrected").rows
     listed = {row["mechanism"]: row for row in rows}
-    assert listed["OnePosteriorSample"]["declared_bounds"] == "none"
-    assert listed["LipschitzGibbs"]["delta"] == "> 0"
-    assert listed["OutputPerturbation"]["neighbours"] == "replace_one"
+    assert listed["one_posterior"]["declared_bounds"] == "none"
+    assert listed["lipschitz_gibbs"]["delta"] == "> 0"
+    assert listed["output_perturbation"]["neighbours"] == "replace_one"
 
 
 # -- theory

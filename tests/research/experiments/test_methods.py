@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, special, stats
 
-from onedraw.mechanisms import Records
-from onedraw.model import RegressionModel
+from onedraw.audit.releasing import releases
+from onedraw.records import Records
 from onedraw.research.experiments.methods import (
     COMPARED,
     DELTA,
@@ -90,11 +90,8 @@ def test_corrected_noise_has_the_proved_scale():
 def test_noise_drawn_in_bulk_has_the_law_of_the_mechanism():
     """Two-sample Kolmogorov-Smirnov tests of radius and one coordinate, fixed seed, 0.1% each."""
     mechanism = chaudhuri_mechanism(1.0, 0.1, 3)
-    model = RegressionModel(kind="logistic", features=("a", "b"))
     data = Records(features=DATA.features, response=DATA.response)
-    released = np.array(
-        [mechanism.release(data, model=model, random_state=seed).draws[0] for seed in range(400)]
-    )
+    released = releases(mechanism, data, 400, np.random.default_rng(0))
     design = np.column_stack([DATA.features, np.ones(60)])
     ours = mechanism.estimate(design, DATA.response) + spherical_noise(
         4000, 3, mechanism.noise_scale(num_records=60, dim=3), np.random.default_rng(1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from onedraw.mechanisms import Records
+from onedraw.records import Records
 from onedraw.research.datasets import Prepared
 from onedraw.research.experiments import EXPERIMENTS, VERSIONS
 from onedraw.research.experiments.gaussian_calibration import published_beta, true_epsilon

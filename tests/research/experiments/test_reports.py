@@ -108,4 +108,4 @@ def test_the_page_has_both_versions_of_every_claim(published):
     assert row in text
     assert f"({published.name}/gaussian-calibration.corrected.epsilon.png)" in text
     assert "0.2 is 13.88" in text
-    assert "| OnePosteriorSample |" in text
+    assert "| one_posterior |" in text

@@ -18,7 +18,7 @@ from onedraw.audit.densities import has_exact_density, has_known_density, known_
 from onedraw.audit.exact import Laws, output_laws, worst_pair
 from onedraw.audit.finding import Finding
 from onedraw.audit.pairs import Pair
-from onedraw.audit.releasing import released
+from onedraw.audit.releasing import computed
 from onedraw.audit.subjects.networks import one_chain_per_round
 from onedraw.audit.subjects.subject import Subject
 from onedraw.mechanisms import Mechanism
@@ -33,12 +33,15 @@ class Released:
     mechanism: Mechanism
 
     def __call__(self, X: Array, y: Array, random_state: int | None = None) -> Array:
-        """The draw; of several draws their means and spreads, which is what a posterior depends on here."""
+        """The draw and the statistics beside it.
+
+        Of several draws, their means and spreads, which is what a posterior depends on here.
+        """
         rng, _ = generator(random_state)
-        draws = released(self.mechanism, Records(features=X, response=y), rng)
-        if len(draws) == 1:
-            return np.asarray(draws[0])
-        return np.concatenate([draws.mean(axis=0), np.log(draws.std(axis=0) + 1e-300)])
+        found = computed(self.mechanism, Records(features=X, response=y), rng)
+        draws = np.array(found.draws)
+        parts = [draws[0]] if len(draws) == 1 else [draws.mean(axis=0), np.log(draws.std(axis=0) + 1e-300)]
+        return np.concatenate([*parts, *(statistic.array() for statistic in found.statistics.values())])
 
 
 def audit_subject(

@@ -25,6 +25,7 @@ from onedraw.mechanisms import (
     ObjectivePerturbation,
     OnePosterior,
     OutputPerturbation,
+    TiltedFit,
 )
 from onedraw.model import RegressionModel
 
@@ -48,6 +49,15 @@ def _one_posterior(model: RegressionModel) -> OnePosterior:
 
 
 REGRESSIONS = (
+    Subject(name="tilted_fit", build=lambda model: TiltedFit(), **LOGISTIC),
+    Subject(name="tilted_fit:bounded", build=lambda model: TiltedFit(), bounded=True, **LOGISTIC),
+    Subject(
+        name="tilted_fit:categorical",
+        build=lambda model: TiltedFit(),
+        family=Categorical(num_classes=3),
+        responses=(0.0, 2.0),
+        **ONE_NUMBER,
+    ),
     Subject(name="one_posterior", build=_one_posterior, **LOGISTIC),
     Subject(
         name="one_posterior:paper",

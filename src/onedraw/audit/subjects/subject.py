@@ -43,7 +43,8 @@ class Subject:
     """A mechanism to audit. ``build`` makes it, uncalibrated, for a model.
 
     ``family`` says what the responses are, and ``responses`` the extremes of those of crafted records.
-    ``width`` and ``intercept`` describe the model that is attacked; accuracy is measured on two features and
+    ``width`` and ``intercept`` describe the model that is attacked, and ``bounded`` says that the range of its
+    features is declared as [-1, 1]; accuracy is measured on two features and
     an intercept, or on the intercept alone where ``regresses`` is not set, with the mechanism that ``fitted``
     builds, by default the same, on data whose coefficients have standard deviation ``spread``. ``size`` is
     that of the features of crafted records. ``num_records`` is the declared number of records, where the
@@ -58,6 +59,7 @@ class Subject:
     responses: tuple[float, float] = (0.0, 1.0)
     width: int = 1
     intercept: bool = False
+    bounded: bool = False
     regresses: bool = True
     spread: float = 1.0
     delta: float = 0.0
@@ -87,7 +89,13 @@ class Subject:
     def _model(self, width: int, intercept: bool) -> Any:
         names = tuple(f"x{i + 1}" for i in range(width))
         classes = tuple(range(self.family.num_predictors + 1)) if self.family.num_predictors > 1 else None
-        return RegressionModel(family=self.family, features=names, fit_intercept=intercept, classes=classes)
+        return RegressionModel(
+            family=self.family,
+            features=names,
+            fit_intercept=intercept,
+            classes=classes,
+            feature_bounds=((-1.0, 1.0),) * width if self.bounded else None,
+        )
 
     def calibrated(
         self, *, epsilon: float, delta: float | None = None, neighbours: Neighbours = "replace_one"

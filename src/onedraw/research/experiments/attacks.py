@@ -24,8 +24,8 @@ from scipy import special
 from onedraw.audit import Attack, Counts, NoiseDensity, clopper_pearson, log_ratio, paper_pair
 from onedraw.families import Bernoulli
 from onedraw.losses import BetaDivergence, Gibbs
-from onedraw.mechanisms import Records
 from onedraw.posterior import Posterior
+from onedraw.records import Records
 from onedraw.research.experiments.claims import OURS, PAPER
 from onedraw.research.experiments.measures import log_rmse
 from onedraw.research.experiments.methods import (
@@ -55,7 +55,8 @@ CONFIDENCE = 0.95
 def _posterior(method: str, epsilon: float, data: Records) -> Posterior:
     """The posterior that the method draws from, one feature of size at most 1 and no intercept."""
     if method.startswith("beta"):
-        return beta_mechanism(epsilon, method.removeprefix("beta-")).posterior(data, fit_intercept=False)
+        mechanism = beta_mechanism(epsilon, method.removeprefix("beta-"), fit_intercept=False)
+        return mechanism.posterior(data)
     version = "as-published" if method.endswith(PUBLISHED) else "corrected"
     return Posterior(
         loss=Gibbs(Bernoulli()),

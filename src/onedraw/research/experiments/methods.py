@@ -34,12 +34,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from onedraw.families import Bernoulli
-from onedraw.losses import BetaDivergence, Gibbs
-from onedraw.mechanisms import LipschitzGibbs, OnePosteriorSample, OutputPerturbation, Records
+from onedraw.losses import Gibbs
+from onedraw.mechanisms import LipschitzGibbs, OnePosterior, OutputPerturbation, Shape
 from onedraw.mechanisms.lipschitz_gibbs import published_parameter
+from onedraw.model import RegressionModel
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior
 from onedraw.privacy.gaussian import gaussian_delta
+from onedraw.privacy.request import Request
+from onedraw.records import Records
 from onedraw.samplers import RejectionSampler
 from onedraw.types import Array
 
@@ -83,21 +86,30 @@ class Method:
         return self.state(epsilon, dim)
 
 
+def logistic(d: int, *, fit_intercept: bool = True) -> Shape:
+    """What is publicly known: a logistic regression on d features."""
+    features = tuple(f"x{i}" for i in range(d))
+    return Shape(model=RegressionModel(family=Bernoulli(), features=features, fit_intercept=fit_intercept))
+
+
 # -- beta-divergence posterior
 
 
 @functools.lru_cache(maxsize=256)
-def beta_mechanism(epsilon: float, beta: float | str) -> OnePosteriorSample:
-    """Calibrated once: the best beta takes longer to find than a draw."""
-    uncalibrated = OnePosteriorSample(
-        loss=BetaDivergence(Bernoulli()), prior=PRIOR, sampler=RejectionSampler()
-    )
-    return uncalibrated.calibrate(epsilon=epsilon, beta=beta)
+def beta_mechanism(
+    epsilon: float, beta: float | str, d: int = 1, *, fit_intercept: bool = True
+) -> OnePosterior:
+    """For d features. Calibrated once: the best beta takes longer to find than a draw.
+
+    The sampler has its own number of proposals, so that a draw does not depend on how many records are known.
+    """
+    uncalibrated = OnePosterior(beta=beta, prior_scale=PRIOR.scale, sampler=RejectionSampler())
+    return uncalibrated.calibrate(Request(epsilon=epsilon), logistic(d, fit_intercept=fit_intercept))
 
 
 def _beta(choice: str) -> Fit:
     def draw(features: Array, response: Array, epsilon: float, num: int, rng: np.random.Generator) -> Fits:
-        mechanism = beta_mechanism(epsilon, choice)
+        mechanism = beta_mechanism(epsilon, choice, features.shape[1])
         draws = mechanism.draws(Records(features=features, response=response), num, rng).values
         return Fits(draws=draws, twin=draws.mean(axis=0))
 
@@ -108,9 +120,9 @@ def _beta(choice: str) -> Fit:
 
 
 def chaudhuri_mechanism(epsilon: float, regularisation: float, dim: int) -> OutputPerturbation:
-    """The corrected mechanism: spherical noise of the proved scale."""
+    """The corrected mechanism for ``dim`` parameters: spherical noise of the proved scale."""
     mechanism = OutputPerturbation(feature_norm=math.sqrt(dim), regularisation=regularisation)
-    return mechanism.calibrate(epsilon=epsilon)
+    return mechanism.calibrate(Request(epsilon=epsilon), logistic(dim - 1))
 
 
 def published_noise_scale(num_records: int, regularisation: float, epsilon: float) -> float:
@@ -148,8 +160,8 @@ def gibbs_weight(epsilon: float, dim: int, version: str, *, feature_norm: float 
     norm = math.sqrt(dim) if feature_norm is None else feature_norm
     if version == "as-published":
         return published_parameter(epsilon, DELTA) / (2.0 * norm * PRIOR.scale)
-    mechanism = LipschitzGibbs(feature_norm=norm, prior=PRIOR).calibrate(epsilon=epsilon, delta=DELTA)
-    return mechanism.weight
+    mechanism = LipschitzGibbs(feature_norm=norm, prior_scale=PRIOR.scale)
+    return mechanism.calibrate(Request(epsilon=epsilon, delta=DELTA), logistic(dim - 1)).weight
 
 
 def _minami(version: str) -> Fit:

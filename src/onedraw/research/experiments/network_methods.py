@@ -31,19 +31,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from onedraw.losses import BetaDivergence
-from onedraw.mechanisms import Records
+from onedraw.families import Bernoulli, Gaussian
+from onedraw.mechanisms import Shape
 from onedraw.model import NetworkModel
 from onedraw.model.network import forward
+from onedraw.nn import DPSGD, NetworkDraw
 from onedraw.nn.accounting import Sampling, noise_multiplier, spent_epsilon
-from onedraw.nn.dp_sgd import DPSGD
-from onedraw.nn.mechanism import NetworkSample
-from onedraw.nn.noisy_gradients import PRESETS, Plan, train
-from onedraw.priors import Prior, ScalePrior
+from onedraw.nn.noisy_gradients import PRESETS
+from onedraw.nn.training import Run, train
+from onedraw.privacy.request import Request
+from onedraw.records import Records
 from onedraw.research.experiments.gaussian_calibration import FLOOR, published_beta, true_epsilon
 from onedraw.research.experiments.methods import DELTA, PUBLISHED
 from onedraw.research.experiments.network_chain import OneChain
-from onedraw.samplers.nuts import NutsSampler
 from onedraw.types import Array
 
 TASKS = ("regression", "classification")
@@ -77,7 +77,7 @@ class Trial:
     def outputs(self, parameters: Array) -> Array:
         """What networks (k, p) say of the test rows, (k, m): means, or log odds."""
         model = self.model
-        return forward(model.shape, model.activation, parameters, self.test_features)[:, :, 0]
+        return forward(model.layers, model.activation, parameters, self.test_features)[:, :, 0]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -117,26 +117,27 @@ def network(task: str, d: int) -> NetworkModel:
     """One hidden layer of rectified units."""
     features = tuple(f"x{i}" for i in range(d))
     if task == "classification":
-        return NetworkModel(features=features, hidden_layer_sizes=(HIDDEN,), classes=(0, 1))
-    return NetworkModel(features=features, hidden_layer_sizes=(HIDDEN,), scale_floor=FLOOR)
+        return NetworkModel(
+            family=Bernoulli(), features=features, hidden_layer_sizes=(HIDDEN,), classes=(0, 1)
+        )
+    return NetworkModel(family=Gaussian(scale_floor=FLOOR), features=features, hidden_layer_sizes=(HIDDEN,))
+
+
+def floor_of(task: str) -> float | None:
+    """The option ``noise_floor`` of a mechanism for the task."""
+    return None if task == "classification" else FLOOR
 
 
 # -- beta-divergence posterior
 
 
 @functools.lru_cache(maxsize=256)
-def _mechanism(task: str, d: int, epsilon: float, beta: float | str) -> NetworkSample:
-    model = network(task, d)
-    noise = None if model.scale_floor is None else ScalePrior(floor=model.scale_floor)
-    return NetworkSample(
-        loss=BetaDivergence(model.family()),
-        prior=Prior(scale=PRIOR_SCALE, noise=noise),
-        sampler=NutsSampler(),
-        model=model,
-    ).calibrate(epsilon=epsilon, beta=beta)
+def _mechanism(task: str, d: int, epsilon: float, beta: float | str) -> NetworkDraw:
+    uncalibrated = NetworkDraw(beta=beta, prior_scale=PRIOR_SCALE, noise_floor=floor_of(task))
+    return uncalibrated.calibrate(Request(epsilon=epsilon), Shape(model=network(task, d)))
 
 
-def _posterior(trial: Trial, rng: np.random.Generator, mechanism: NetworkSample) -> Outputs:
+def _posterior(trial: Trial, rng: np.random.Generator, mechanism: NetworkDraw) -> Outputs:
     states = OneChain(warmup=trial.warmup).states(mechanism.posterior(trial.records), rng)
     outputs = trial.outputs(states)
     spread = np.linspace(0, len(outputs) - 1, trial.releases).round().astype(int)
@@ -161,25 +162,30 @@ def _published_draw(trial: Trial, rng: np.random.Generator) -> Outputs:
 # -- noisy gradients
 
 
-def _train(trial: Trial, rng: np.random.Generator, mechanism: DPSGD, plan: Plan) -> Outputs:
-    silent = replace(plan, noise=0.0, clip=UNCLIPPED)
+def _train(trial: Trial, rng: np.random.Generator, mechanism: DPSGD, run: Run) -> Outputs:
+    silent = replace(run, noise=0.0, clip=UNCLIPPED)
     fitted = [
         train(mechanism.objective(), mechanism.initial(rng), trial.records, chosen, rng)
-        for chosen in [*[plan] * trial.releases, silent]
+        for chosen in [*[run] * trial.releases, silent]
     ]
     outputs = trial.outputs(np.array(fitted))
     return Outputs(releases=outputs[:-1], twin=outputs[-1])
 
 
 def _dp_sgd(trial: Trial, rng: np.random.Generator) -> Outputs:
-    mechanism = DPSGD(model=trial.model, num_records=len(trial.response))
-    mechanism = mechanism.calibrate(epsilon=trial.epsilon, delta=DELTA)
-    return _train(trial, rng, mechanism, mechanism.plan)
+    n, d = trial.features.shape
+    mechanism = _schedule(trial.task, trial.epsilon, n, d)
+    return _train(trial, rng, mechanism, mechanism.run)
+
+
+def _schedule(task: str, epsilon: float, n: int, d: int, epochs: int | None = None) -> DPSGD:
+    uncalibrated = DPSGD(epochs=epochs, noise_floor=floor_of(task))
+    shape = Shape(model=network(task, d), num_records=n)
+    return uncalibrated.calibrate(Request(epsilon=epsilon, delta=DELTA), shape)
 
 
 def _published_schedule(task: str, epsilon: float, n: int, d: int) -> DPSGD:
-    uncalibrated = DPSGD(model=network(task, d), num_records=n, epochs=15 + math.floor(epsilon))
-    return uncalibrated.calibrate(epsilon=epsilon, delta=DELTA)
+    return _schedule(task, epsilon, n, d, epochs=15 + math.floor(epsilon))
 
 
 def published_multiplier(epsilon: float, d: int) -> float:
@@ -193,7 +199,7 @@ def _published_dp_sgd(trial: Trial, rng: np.random.Generator) -> Outputs:
     n, d = trial.features.shape
     mechanism = _published_schedule(trial.task, trial.epsilon, n, d)
     noise = published_multiplier(trial.epsilon, d) * mechanism.gradient_norm
-    return _train(trial, rng, mechanism, replace(mechanism.plan, noise=noise))
+    return _train(trial, rng, mechanism, replace(mechanism.run, noise=noise))
 
 
 # -- what is really guaranteed

@@ -87,7 +87,7 @@ def simulate_network(task: str, *, n: int, d: int, repetition: int, seed: int) -
     truth, scale = rng.standard_normal((1, model.dim)), math.exp(0.5 * rng.standard_normal())
 
     def outputs_at(features: Array) -> Array:
-        return forward(model.shape, model.activation, truth, features)[0, :, 0]
+        return forward(model.layers, model.activation, truth, features)[0, :, 0]
 
     typical = draw_features(TEST_ROWS, d, stream("network features", d, seed))
     while task == "classification" and abs(special.expit(outputs_at(typical)).mean() - 0.5) > 0.4:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import special
 
-from onedraw.mechanisms import Records
+from onedraw.records import Records
 from onedraw.research.experiments.measures import log_rmse
 from onedraw.research.experiments.methods import beta_mechanism
 from onedraw.research.experiments.simulate import draw_labels
@@ -65,7 +65,7 @@ def run_consistency(cell: Cell) -> list[Row]:
     """The expected error of a draw at that beta and n, epsilon 1."""
     n, repetition, seed = int(cell["n"]), int(cell["repetition"]), int(cell["seed"])
     data = _records(n, stream("consistency", n, repetition, seed))
-    mechanism = beta_mechanism(EPSILON, float(cell["beta"]))
+    mechanism = beta_mechanism(EPSILON, float(cell["beta"]), len(TRUTH) - 1)
     rng = stream("consistency draws", *(cell[name] for name in sorted(cell)))
     draws = mechanism.draws(data, int(cell["draws"]), rng).values
     return [{"log_rmse": float(log_rmse(draws, TRUTH).mean()), "curve": f"β = {float(cell['beta']):g}"}]
@@ -139,7 +139,7 @@ def asymptotics_cells(
 def run_asymptotics(cell: Cell) -> list[Row]:
     """One draw on each of many data sets, whitened by V/n: quantiles, mean square, distance from normal."""
     n, seed, tables = int(cell["n"]), int(cell["seed"]), int(cell["tables"])
-    mechanism = beta_mechanism(EPSILON, float(cell["beta"]))
+    mechanism = beta_mechanism(EPSILON, float(cell["beta"]), len(TRUTH) - 1)
     rng = stream("asymptotics", *(cell[name] for name in sorted(cell)))
     variance = sandwich(float(cell["beta"]), mechanism.calibrated.weight, stream("design", seed))
     root = np.linalg.cholesky(variance / n)
