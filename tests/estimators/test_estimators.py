@@ -549,6 +549,7 @@ def test_labels_that_json_cannot_hold_are_refused_before_the_draw(labels, monkey
 # -- evidence
 
 
+@pytest.mark.parametrize("kind", ESTIMATORS[:3])
 def test_enumerated_evidence_visits_every_point_of_a_grid(kind):
     X, y = draw_data(kind, n=60, d=1)
     model = kind(epsilon=1.0, mechanism=OnePosterior(evidence="enumerated"), random_state=0).fit(X, y)

@@ -5,11 +5,37 @@ import numpy as np
 import pytest
 
 import onedraw
-from onedraw.mechanisms import Records
-from onedraw.mechanisms.records import LARGEST
+from onedraw.mechanisms import (
+    AdaSSP,
+    GibbsPosterior,
+    LinearNoiseAware,
+    LinearSSP,
+    LipschitzGibbs,
+    ObjectivePerturbation,
+    OutputPerturbation,
+)
+from onedraw.records import LARGEST, Records
 
 EXTREMES = [1e200, -1.7e308, 5e-324]
-BOUNDS = {"feature_norm": 1.5, "random_state": 0}
+LINEAR = {"feature_norm": 1.5, "response_bound": 1.0}
+LOGISTIC = {
+    "gibbs_posterior": GibbsPosterior(feature_norm=1.5),
+    "lipschitz_gibbs": LipschitzGibbs(feature_norm=1.5),
+    "output_perturbation": OutputPerturbation(feature_norm=1.5),
+    "objective_perturbation": ObjectivePerturbation(feature_norm=1.5),
+}
+NORMAL = {
+    "adassp": AdaSSP(**LINEAR),
+    "linear_ssp": LinearSSP(**LINEAR),
+    "linear_noise_aware": LinearNoiseAware(**LINEAR, draws=4, warm_up=5),
+}
+
+
+def with_mechanism(kind, mechanism):
+    delta = 1e-6 if mechanism.requirements.delta == "needed" else 0.0
+    return kind(epsilon=1.0, delta=delta, mechanism=mechanism, random_state=0)
+
+
 ESTIMATORS = {
     "binary": onedraw.LogisticRegression(epsilon=1.0, classes=[0, 1], random_state=0),
     "multinomial": onedraw.LogisticRegression(epsilon=1.0, classes=[0, 1, 2], random_state=0),
@@ -18,20 +44,11 @@ ESTIMATORS = {
         epsilon=1.0, feature_bounds=(0, 1e-100), target_bounds=(0, 1e-100), random_state=0
     ),
     "poisson": onedraw.PoissonRegressor(epsilon=1.0, random_state=0),
-    "gibbs": onedraw.LogisticRegression(epsilon=1.0, mechanism="gibbs", prior_box=1.0, **BOUNDS),
-    "lipschitz_gibbs": onedraw.LogisticRegression(
-        epsilon=1.0, delta=1e-6, mechanism="lipschitz_gibbs", **BOUNDS
-    ),
-    "output_perturbation": onedraw.LogisticRegression(epsilon=1.0, mechanism="output_perturbation", **BOUNDS),
-    "objective_perturbation": onedraw.LogisticRegression(
-        epsilon=1.0, mechanism="objective_perturbation", **BOUNDS
-    ),
-    "adassp": onedraw.LinearRegression(
-        epsilon=1.0, delta=1e-6, mechanism="adassp", response_bound=1.0, **BOUNDS
-    ),
-    "sufficient_statistics": onedraw.LinearRegression(
-        epsilon=1.0, mechanism="sufficient_statistics", response_bound=1.0, **BOUNDS
-    ),
+    "negative binomial": onedraw.NegativeBinomialRegressor(epsilon=1.0, random_state=0),
+    "student_t": onedraw.LinearRegression(epsilon=1.0, errors="student_t", random_state=0),
+    "laplace": onedraw.LinearRegression(epsilon=1.0, errors="laplace", random_state=0),
+    **{name: with_mechanism(onedraw.LogisticRegression, mechanism) for name, mechanism in LOGISTIC.items()},
+    **{name: with_mechanism(onedraw.LinearRegression, mechanism) for name, mechanism in NORMAL.items()},
 }
 
 
@@ -44,7 +61,8 @@ def table(name, extreme):
     if isinstance(kind, onedraw.LogisticRegression):
         return X, rng.integers(0, len(kind.classes or [0, 1]), 60)
     y = rng.poisson(1.0, 60).astype(float)
-    y[0] = np.rint(abs(extreme)) if name == "poisson" else extreme
+    counts = name in ("poisson", "negative binomial")
+    y[0] = np.rint(abs(extreme)) if counts else extreme
     return X, y
 
 
@@ -57,7 +75,7 @@ def test_extreme_records_give_a_release(name, extreme):
     assert onedraw.Release.from_json(fitted.release_.to_json()) == fitted.release_
 
 
-@pytest.mark.parametrize("name", ["binary", "linear", "poisson"])
+@pytest.mark.parametrize("name", ["binary", "linear", "student_t", "poisson", "negative binomial"])
 def test_they_count_as_the_largest_number(name):
     """The rule, by its consequence: the same draw from records at the limit."""
     X, y = table(name, 1e200)

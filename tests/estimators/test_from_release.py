@@ -6,6 +6,10 @@ from sklearn.base import clone
 
 import onedraw
 from onedraw.estimators import from_release
+from onedraw.families import Family
+from onedraw.mechanisms import OnePosterior
+
+NAMES_ERRORS = hasattr(Family, "errors")
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-1, 1, size=(400, 2))
@@ -18,17 +22,34 @@ FITS = {
     "multinomial": (onedraw.LogisticRegression(epsilon=1.0, classes=[0, 1, 2], random_state=0), THREE),
     "linear": (
         onedraw.LinearRegression(
-            epsilon=1.0, target_bounds=(0, 20), noise_floor=0.5, feature_bounds=(-1, 1), random_state=0
+            epsilon=1.0,
+            target_bounds=(0, 20),
+            mechanism=OnePosterior(noise_floor=0.5),
+            feature_bounds=(-1, 1),
+            random_state=0,
         ),
         10 + 3 * X[:, 0],
+    ),
+    "student_t": (onedraw.LinearRegression(epsilon=1.0, errors="student_t", random_state=0), X[:, 0]),
+    "laplace": (onedraw.LinearRegression(epsilon=1.0, errors="laplace", draws=2, random_state=0), X[:, 0]),
+    "negative_binomial": (
+        onedraw.NegativeBinomialRegressor(epsilon=1.0, dispersion=2.5, rows_per_person=2, random_state=0),
+        COUNTS,
     ),
     "poisson": (onedraw.PoissonRegressor(epsilon=1.0, fit_intercept=False, draws=3, random_state=0), COUNTS),
 }
 
 
 @pytest.fixture(params=FITS)
-def fitted(request):
-    model, y = FITS[request.param]
+def name(request):
+    if request.param in ("student_t", "laplace") and not NAMES_ERRORS:
+        pytest.xfail("families do not name the law of their errors yet")
+    return request.param
+
+
+@pytest.fixture
+def fitted(name):
+    model, y = FITS[name]
     return clone(model).fit(X, y)
 
 
@@ -47,18 +68,19 @@ def test_a_rebuilt_estimator_predicts_as_the_fitted_one(fitted):
 def test_it_has_every_learned_attribute_of_the_fitted_one(fitted):
     rebuilt = from_release(reread(fitted))
     assert rebuilt.guarantee_ == fitted.guarantee_
-    learned = [name for name in vars(fitted) if name.endswith("_")]
+    learned = [name for name in vars(fitted) if name.endswith("_") and name != "plan_"]
     assert "coef_" in learned
     for name in learned:
         np.testing.assert_array_equal(getattr(rebuilt, name), getattr(fitted, name), err_msg=name)
 
 
-def test_its_options_describe_the_same_mechanism(fitted):
+def test_its_options_describe_the_same_mechanism(name, fitted):
     """A clone fitted with the same seed to the same data gives the same draws."""
     again = clone(from_release(reread(fitted))).set_params(random_state=0)
-    y = FITS[fitted.release_.model.kind][1]
-    np.testing.assert_allclose(again.fit(X, y).release_.draws, fitted.release_.draws, rtol=1e-6)
-    assert again.release_.mechanism == pytest.approx(fitted.release_.mechanism)
+    assert again.fit(X, FITS[name][1]).release_.draws == fitted.release_.draws
+    assert again.release_.mechanism == fitted.release_.mechanism
+    assert again.release_.guarantee == fitted.release_.guarantee
+    assert again.release_.model == fitted.release_.model
 
 
 def test_named_features_are_checked_by_name():
@@ -70,8 +92,9 @@ def test_named_features_are_checked_by_name():
         rebuilt.predict(frame[["dose", "age"]])
 
 
-@pytest.mark.parametrize("options", [{"evidence": "proved"}, {"engine": "grid"}])
-def test_the_evidence_is_kept(options):
-    fitted = onedraw.LogisticRegression(epsilon=1.0, classes=["no", "yes"], **options).fit(X[:, :1], LABELS)
-    rebuilt = from_release(reread(fitted))
-    assert {name: getattr(rebuilt, name) for name in options} == options
+@pytest.mark.parametrize("evidence", ["proved", "enumerated"])
+def test_the_evidence_is_kept(evidence):
+    mechanism = OnePosterior(evidence=evidence)
+    model = onedraw.LogisticRegression(epsilon=1.0, classes=["no", "yes"], mechanism=mechanism)
+    fitted = model.fit(X[:, :1], LABELS)
+    assert from_release(reread(fitted)).mechanism == mechanism

@@ -13,6 +13,8 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import onedraw
+from onedraw.families import NegativeBinomial
+from onedraw.mechanisms import OnePosterior
 from onedraw.samplers import RejectionSampler
 
 
@@ -46,6 +48,8 @@ def test_a_fit_is_charged_and_its_release_holds_the_receipt(ledger, table) -> No
     assert model.release_.receipt is not None
     assert model.release_.receipt["dataset"] == "patients"
     assert onedraw.Release.from_json(model.release_.to_json()).receipt == model.release_.receipt
+    charges = [entry for entry in ledger.history("patients") if entry.kind == "charge"]
+    assert [entry.mechanism for entry in charges] == [model.release_.mechanism["name"]] == ["one_posterior"]
 
 
 @pytest.mark.parametrize("copied", [clone, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
@@ -61,9 +65,8 @@ def test_copies_of_an_estimator_share_one_budget(ledger, table, copied) -> None:
 def test_cross_validation_and_grid_search_charge_every_fit(ledger, table) -> None:
     cross_val_score(estimator(ledger, 0.125), *table, cv=4, error_score="raise", n_jobs=2)
     assert spent(ledger) == 0.5
-    search = GridSearchCV(
-        estimator(ledger, 0.1), {"prior_scale": [1.0, 3.0]}, cv=2, error_score="raise", refit=True
-    )
+    mechanisms = {"mechanism": [OnePosterior(prior_scale=scale) for scale in (1.0, 3.0)]}
+    search = GridSearchCV(estimator(ledger, 0.1), mechanisms, cv=2, error_score="raise", refit=True)
     search.fit(*table)
     assert spent(ledger) == pytest.approx(1.0)
 
@@ -86,15 +89,41 @@ def test_nothing_is_drawn_beyond_the_budget(ledger, table, monkeypatch) -> None:
     assert not hasattr(model, "release_")
 
 
-HOPELESS = "nothing here may be looked at", object()
+class Unread:
+    """A table whose names and sizes are public, and whose values may not be looked at."""
+
+    shape = (60, 1)
+
+    def __len__(self) -> int:
+        return 60
+
+    def __array__(self, *_: object, **__: object) -> None:
+        pytest.fail("looked at the values")
+
+    def __iter__(self) -> None:
+        pytest.fail("looked at the values")
+
+    __getitem__ = __iter__
+
+
+HOPELESS = Unread(), object()
 
 
 @pytest.mark.parametrize("options", [{}, {"draws": "auto"}, {"draws": 7}, {"classes": None}])
 @pytest.mark.parametrize(
-    "kind", [onedraw.LogisticRegression, onedraw.LinearRegression, onedraw.PoissonRegressor]
+    "kind",
+    [
+        onedraw.LogisticRegression,
+        onedraw.LinearRegression,
+        onedraw.PoissonRegressor,
+        onedraw.NegativeBinomialRegressor,
+    ],
 )
 def test_who_has_no_budget_is_refused_before_the_data_are_read(ledger, kind, options) -> None:
     """With any data: the same error, so nothing can be learned about them from it."""
+    if kind is onedraw.NegativeBinomialRegressor and options.get("draws") == "auto":
+        if not hasattr(NegativeBinomial, "drift_support"):
+            pytest.xfail("the intervals of negative binomial regression are not known yet")
     options = {name: value for name, value in options.items() if name in kind().get_params()}
     ledger.charge("patients", onedraw.Guarantee(epsilon=0.9))
     model = kind(epsilon=0.25, ledger=ledger, dataset="patients", **options)
@@ -110,7 +139,7 @@ def test_who_has_no_budget_is_refused_before_the_data_are_read(ledger, kind, opt
 def test_a_fit_that_needs_less_than_its_epsilon_is_admitted(ledger, table) -> None:
     """Beta and the weight may promise more privacy than asked for; that is what counts, and is charged."""
     ledger.charge("patients", onedraw.Guarantee(epsilon=0.9))
-    model = estimator(ledger, 2.0).set_params(beta=2.0, weight=0.04)
+    model = estimator(ledger, 2.0).set_params(mechanism=OnePosterior(beta=2.0, weight=0.04))
     model.fit(*table)
     assert model.guarantee_.epsilon == pytest.approx(0.08)
     assert spent(ledger) == pytest.approx(0.98)
@@ -125,7 +154,6 @@ def test_draws_chosen_later_may_cost_less_and_are_admitted(tmp_path, table) -> N
     )
     with pytest.raises(onedraw.BudgetExceeded):
         ledger.check_affordable("patients", onedraw.Guarantee(epsilon=2.0, bounded_range=2.0))
-    model.check_budget()
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (4000, 1))
     model.fit(X, (rng.random(4000) < 0.5).astype(int))
@@ -143,11 +171,18 @@ def test_ledger_and_dataset_come_together(ledger, table) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"evidence": "proved", "max_features": 6}, {"engine": "grid", "max_features": 9}, {"random_state": "x"}],
+    [
+        {"mechanism": OnePosterior(evidence="proved"), "max_features": 6},
+        {"mechanism": OnePosterior(evidence="enumerated"), "max_features": 9},
+        {"random_state": "x"},
+        {"mechanism": "output_perturbation"},
+        {"draws": "auto", "mechanism": OnePosterior(evidence="enumerated")},
+    ],
 )
 def test_a_refusal_by_public_facts_costs_nothing(ledger, options) -> None:
     rng = np.random.default_rng(0)
-    width = options.pop("max_features", 1)
+    width = options.get("max_features", 1)
+    options = {name: value for name, value in options.items() if name != "max_features"}
     X, y = rng.normal(size=(50, width)), rng.integers(0, 2, 50)
     with pytest.raises(onedraw.InvalidInput):
         estimator(ledger).set_params(**options).fit(X, y)

@@ -208,5 +208,7 @@ class PrivateEstimator(BaseEstimator):
 
 def num_rows(X: Any) -> int | None:
     """The number of rows, which the plan takes only where it is public."""
+    if not hasattr(X, "shape") and hasattr(X, "__array__"):  # it is nothing but a way to make an array
+        X = np.asarray(X)
     shape = getattr(X, "shape", None)
     return int(shape[0]) if shape else len(X) if hasattr(X, "__len__") else None

@@ -27,7 +27,7 @@ import numpy as np
 from onedraw.errors import InvalidInput
 from onedraw.estimators.kinds import estimator_of
 from onedraw.registry import read_mechanism
-from onedraw.release import Release
+from onedraw.release import TO_ESTIMATOR, Release
 
 
 def from_release(release: Release) -> Any:
@@ -71,9 +71,13 @@ def _options(release: Release) -> dict[str, Any]:
         "target_bounds": model.target_bounds,
         "classes": None if model.classes is None else list(model.classes),
         **model.family.to_dict(),
-        "errors": getattr(model.family, "errors", None),
     }
+    if getattr(model.family, "errors", None) is not None:
+        options["errors"] = model.family.errors
     for name in ("fit_intercept", "hidden_layer_sizes", "activation"):
         if hasattr(model, name):
             options[name] = getattr(model, name)
     return options
+
+
+TO_ESTIMATOR.append(from_release)
