@@ -6,13 +6,15 @@ from what is public about the table, and hands a way to read the records to ``pu
 the release and what scikit-learn asks for, and nothing else computed from the data, so pickling or printing
 it leaks nothing more.
 
-Estimators are dataclasses: the fields are the constructor's parameters, in one place for all.
+Estimators are dataclasses: the fields are the constructor's parameters, in one place for all. The command takes
+its options from them, with the "help" and "choices" of their metadata.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +28,7 @@ from onedraw.ledger import Ledger
 from onedraw.mechanisms import Mechanism, Shape
 from onedraw.model import Bounds
 from onedraw.privacy import Guarantee, Request
+from onedraw.privacy.guarantee import NEIGHBOURS
 from onedraw.private import Private
 from onedraw.publishing import Plan, make_plan, publish, silent
 from onedraw.records import Records, held
@@ -55,16 +58,36 @@ class PrivateEstimator(BaseEstimator):
             guarantee against whoever knows it, and marks the release.
     """
 
-    epsilon: float | None = None
-    delta: float = 0.0
-    neighbours: str = "replace_one"
-    rows_per_person: int = 1
-    mechanism: str | Mechanism = AUTO
+    epsilon: float | None = field(
+        default=None, metadata={"help": "The privacy loss of the whole release, for example 1."}
+    )
+    delta: float = field(
+        default=0.0,
+        metadata={"help": "Probability with which epsilon may be exceeded; far below 1/rows."},
+    )
+    neighbours: str = field(
+        default="replace_one",
+        metadata={
+            "help": "Whether a person's data are replaced (the number of rows is public), or added and removed.",
+            "choices": NEIGHBOURS,
+        },
+    )
+    rows_per_person: int = field(default=1, metadata={"help": "Rows that one person may hold."})
+    mechanism: str | Mechanism = field(
+        default=AUTO, metadata={"help": "How the model is made private; docs/mechanisms.md lists the names."}
+    )
     feature_bounds: Any = None
-    draws: int | str = 1
-    ledger: Ledger | None = None
-    dataset: str | None = None
-    random_state: Any = None
+    draws: int | str = field(
+        default=1,
+        metadata={"help": "Draws released together; auto: as many as give trustworthy intervals."},
+    )
+    ledger: Ledger | None = field(
+        default=None, metadata={"help": "The budget ledger to charge; with --dataset."}
+    )
+    dataset: str | None = field(default=None, metadata={"help": "The data set's name in the ledger."})
+    random_state: Any = field(
+        default=None, metadata={"help": "For tests only: whoever knows the seed can undo the privacy."}
+    )
 
     kinds: ClassVar[tuple[str, ...]]
     """The names of the models that it fits, on the command line and in a release."""
@@ -125,12 +148,36 @@ class PrivateEstimator(BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
         plan = self._plan(X, y)
+        return self._publish(plan, lambda: self._read(X, y, plan.model))
+
+    def fit_table(
+        self,
+        features: Sequence[str],
+        read: Callable[[], tuple[Any, Any]],
+        *,
+        num_records: int | None = None,
+    ) -> Any:
+        """Publish a model of a table of which only the header is known yet, and keep only the release.
+
+        Args:
+            features: their names.
+            read: returns the features, (n, d) in this order, and the response. It is called once, and only
+                after a ledger was found to pay. Classes must be declared.
+            num_records: the number of rows, where it is public and known.
+        """
+        self.n_features_in_, self.feature_names_in_ = len(features), np.array(features, dtype=object)
+        classes, assumptions = self._classes(None)
+        plan = self._plan_of(classes, num_records or None, assumptions)
+
+        def records() -> Private[Records]:
+            with silent():  # about names, which the array of a table does not repeat
+                return self._read(*read(), plan.model)
+
+        return self._publish(plan, records)
+
+    def _publish(self, plan: Plan, read: Callable[[], Private[Records]]) -> Any:
         self.release_ = publish(
-            plan,
-            lambda: self._read(X, y, plan.model),
-            ledger=self.ledger,
-            dataset=self.dataset,
-            random_state=self.random_state,
+            plan, read, ledger=self.ledger, dataset=self.dataset, random_state=self.random_state
         )
         self.plan_ = plan
         self._learn(self.release_)
@@ -207,8 +254,8 @@ class PrivateEstimator(BaseEstimator):
 
 
 def num_rows(X: Any) -> int | None:
-    """The number of rows, which the plan takes only where it is public."""
-    if not hasattr(X, "shape") and hasattr(X, "__array__"):  # it is nothing but a way to make an array
-        X = np.asarray(X)
+    """The number of rows, which the plan takes only where it is public; None for a header without rows."""
     shape = getattr(X, "shape", None)
-    return int(shape[0]) if shape else len(X) if hasattr(X, "__len__") else None
+    if not shape and not hasattr(X, "__len__"):  # what only turns into an array when asked
+        shape = np.asarray(X).shape
+    return (int(shape[0]) if shape else len(X)) or None

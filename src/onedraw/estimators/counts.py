@@ -11,7 +11,7 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -88,7 +88,9 @@ class NegativeBinomialRegressor(_CountRegressor):
         coef_, intercept_: of the log mean, in original units.
     """
 
-    dispersion: float = 1.0
+    dispersion: float = field(
+        default=1.0, metadata={"help": "The size r: a count of mean mu has variance mu + mu^2/r."}
+    )
 
     kinds: ClassVar[tuple[str, ...]] = (NegativeBinomial.kind,)
 

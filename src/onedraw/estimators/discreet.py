@@ -30,6 +30,8 @@ def unquoted(name: str) -> Iterator[None]:
                 "Found input variables with inconsistent numbers of samples: X and y must have one row each "
                 "per record."
             ) from None
+        if message.startswith("Found array with 0 sample"):
+            raise InvalidInput("The table has no rows, so there is nothing to fit.") from None
         if "could not convert" in message:
             raise InvalidInput(
                 f"Expected {name} to hold numbers, but some value is not one. "

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from sklearn.base import RegressorMixin
@@ -50,7 +50,9 @@ class LinearRegression(RegressorMixin, Regression):
         scale_: the residual scale in original units, if the mechanism releases one.
     """
 
-    errors: str = "normal"
+    errors: str = field(
+        default="normal", metadata={"help": "The law of the errors.", "choices": tuple(ERRORS)}
+    )
     target_bounds: Any = None
 
     kinds: ClassVar[tuple[str, ...]] = (Gaussian.kind,)

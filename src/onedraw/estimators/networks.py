@@ -12,7 +12,7 @@ Fitting needs the ``jax`` extra; predicting, and reading a release back, needs N
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -43,8 +43,12 @@ class Network(PrivateEstimator):
         activation: "relu" or "tanh".
     """
 
-    hidden_layer_sizes: Any = (10,)
-    activation: str = "relu"
+    hidden_layer_sizes: Any = field(
+        default=(10,), metadata={"help": "Units of each hidden layer, such as 10 or 10,5, or none."}
+    )
+    activation: str = field(
+        default="relu", metadata={"help": "Between the layers of a network.", "choices": tuple(ACTIVATIONS)}
+    )
 
     form: ClassVar[str] = NetworkModel.form
 

@@ -27,7 +27,7 @@ import numpy as np
 from onedraw.errors import InvalidInput
 from onedraw.estimators.kinds import estimator_of
 from onedraw.registry import read_mechanism
-from onedraw.release import TO_ESTIMATOR, Release
+from onedraw.release import Release
 
 
 def from_release(release: Release) -> Any:
@@ -78,6 +78,3 @@ def _options(release: Release) -> dict[str, Any]:
         if hasattr(model, name):
             options[name] = getattr(model, name)
     return options
-
-
-TO_ESTIMATOR.append(from_release)

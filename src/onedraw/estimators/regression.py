@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class Regression(PrivateEstimator):
         fit_intercept: whether to fit an intercept.
     """
 
-    fit_intercept: bool = True
+    fit_intercept: bool = field(default=True, metadata={"help": "Whether to fit an intercept."})
 
     def _described(
         self,
