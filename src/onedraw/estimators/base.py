@@ -6,8 +6,8 @@ from what is public about the table, and hands a way to read the records to ``pu
 the release and what scikit-learn asks for, and nothing else computed from the data, so pickling or printing
 it leaks nothing more.
 
-Estimators are dataclasses: the fields are the constructor's parameters, in one place for all. The command takes
-its options from them, with the "help" and "choices" of their metadata.
+Estimators are dataclasses: the fields are the constructor's parameters, in one place for all. The command
+takes its options from them, with the "help" and "choices" of their metadata.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class PrivateEstimator(BaseEstimator):
     neighbours: str = field(
         default="replace_one",
         metadata={
-            "help": "Whether a person's data are replaced (the number of rows is public), or added and removed.",
+            "help": "Whether one person's data are replaced (the number of rows is public), or added or "
+            "removed.",
             "choices": NEIGHBOURS,
         },
     )

@@ -31,7 +31,6 @@ import numpy as np
 from onedraw._validate import one_of, positive
 from onedraw.advice import Do, LeaveOut, Set
 from onedraw.errors import CalibrationError, InvalidInput
-from onedraw.model import PublicModel
 from onedraw.privacy.guarantee import NEIGHBOURS, Guarantee
 from onedraw.privacy.request import Request
 from onedraw.private import Private, opened
@@ -83,7 +82,7 @@ class Requirements:
         """The relations under which it has a guarantee."""
         return ("replace_one",) if self.count else NEIGHBOURS
 
-    def fits(self, model: PublicModel) -> bool:
+    def fits(self, model: Any) -> bool:
         """Whether the mechanism is made for such a model."""
         return model.form in self.forms and (not self.families or model.family.name in self.families)
 
@@ -197,7 +196,8 @@ class Mechanism(ABC):
 
     def calibrate(self: M, request: Request, shape: Shape) -> M:
         """The same mechanism with its noise or weight set for the request, or an error that says why not."""
-        fresh = replace(self, **{f.name: f.default for f in fields(self) if "solved" in f.metadata})
+        blank: dict[str, Any] = {f.name: None for f in fields(self) if "solved" in f.metadata}
+        fresh = replace(self, **blank)
         fresh._check_options()
         fresh._check_fit(shape.model)
         for need in self.requirements.needs:

@@ -196,5 +196,9 @@ class OnePosterior(PosteriorDraw):
 
     def _numbers(self) -> Mapping[str, str | float | None]:
         found = self.calibrated
-        solved = {"family": found.family, "beta": found.beta, "weight": found.weight}
-        return {**solved, "prior_box": self.prior.box}
+        return {
+            "family": found.family,
+            "beta": found.beta,
+            "weight": found.weight,
+            "prior_box": self.prior.box,
+        }

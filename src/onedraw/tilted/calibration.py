@@ -83,8 +83,8 @@ def calibrate(
 ) -> Calibration:
     """The calibration for rows of ``dim`` entries, the intercept's 1 included.
 
-    ``price`` is the share of epsilon paid for curvature, the loss's own by default. More of it means more noise
-    and a smaller ridge: 0.05 about halves the ridge of the logistic fit.
+    ``price`` is the share of epsilon paid for curvature, the loss's own by default. More of it means more
+    noise and a smaller ridge: 0.05 about halves the ridge of the logistic fit.
     """
     positive(epsilon=epsilon)
     probability(delta=delta)
