@@ -44,7 +44,8 @@ class Subject:
 
     ``family`` says what the responses are, and ``responses`` the extremes of those of crafted records.
     ``width`` and ``intercept`` describe the model that is attacked, ``bounded`` that the range of its
-    features is declared as [-1, 1]; accuracy is measured on two features and an intercept, or on the intercept alone where ``regresses`` is not set, with the mechanism that ``fitted``
+    features is declared as [-1, 1]. Accuracy is measured on two features and an intercept, or on the
+    intercept alone where ``regresses`` is not set, with the mechanism that ``fitted``
     builds, by default the same, on data whose coefficients have standard deviation ``spread``. ``size`` is
     that of the features of crafted records. ``num_records`` is the declared number of records, where the
     mechanism needs one. ``papers_pair`` says that the published pair is about this model. ``score`` tells
