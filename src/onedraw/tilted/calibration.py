@@ -83,8 +83,8 @@ def calibrate(
 ) -> Calibration:
     """The calibration for rows of ``dim`` entries, the intercept's 1 included.
 
-    ``price`` is the share of epsilon paid for curvature, the loss's own by default. More of it means more noise
-    and a smaller ridge: 0.05 about halves the ridge of the logistic fit.
+    ``price`` is the share of epsilon paid for curvature, the loss's own by default. More of it means more
+    noise and a smaller ridge: 0.05 about halves the ridge of the logistic fit.
     """
     positive(epsilon=epsilon)
     probability(delta=delta)
@@ -124,9 +124,7 @@ def finished(
     return Calibration(law=law, ridge=ridge, residual=tolerance, solver_noise=noise)
 
 
-def pure_ratios(
-    loss: Loss, *, epsilon: float, neighbours: Neighbours, price: float
-) -> tuple[float, float]:
+def pure_ratios(loss: Loss, *, epsilon: float, neighbours: Neighbours, price: float) -> tuple[float, float]:
     """(u, k) of step (3), for one row a person."""
     if price == 0.0 < loss.price:
         raise InvalidInput("Expected price > 0 for this loss, got price=0: its curvature is not free.")
