@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The privacy of the tilted fit: no pair of neighbours passes epsilon, and the constants are not slack.
 
-The log ratio of the densities at one theta is evaluated exactly, from the change of variables. The gradient of
-the common records is free (saturated records of many directions have any sum and no curvature), so it is put
+The log ratio of the densities at one theta is evaluated exactly, from the change of variables. The gradient
+of the common records is free (saturated records of many directions have any sum and no curvature), so it is put
 where the norm of b changes by the whole norm of the difference.
 """
 
@@ -84,7 +84,9 @@ def log_ratio(loss, fit, first, second):
 def worst(loss, fit, neighbours, rows, z):
     """The largest log ratio found. Any predictors of independent rows come from one theta."""
     slope, curvature = scores(loss)
-    twins = np.unique([np.argmin(slope[:, 0]), np.argmax(slope[:, 0]), np.argmax(np.linalg.norm(slope, axis=1))])
+    twins = np.unique(
+        [np.argmin(slope[:, 0]), np.argmax(slope[:, 0]), np.argmax(np.linalg.norm(slope, axis=1))]
+    )
     best = -np.inf
     for other in twins if neighbours == "replace_one" else [None]:
         second = [] if other is None else [(z[3], slope[other], curvature[other])] * rows
@@ -161,7 +163,11 @@ def test_random_pairs_never_pass_epsilon(loss, neighbours, rows, geometry):
     fit = calibrated(loss, neighbours, rows, geometry)
     slope, curvature = scores(loss)
     for _ in range(300):
-        z = rng.uniform(-1, 1, (2 * rows, 4)) if rng.random() < 0.5 else rng.choice([-1.0, 1.0], (2 * rows, 4))
+        z = (
+            rng.uniform(-1, 1, (2 * rows, 4))
+            if rng.random() < 0.5
+            else rng.choice([-1.0, 1.0], (2 * rows, 4))
+        )
         if geometry == "ball":
             z *= 2.0 / np.linalg.norm(z, axis=1, keepdims=True)
         chosen = rng.integers(len(slope), size=2 * rows)
@@ -172,7 +178,7 @@ def test_random_pairs_never_pass_epsilon(loss, neighbours, rows, geometry):
 
 
 def test_the_exact_density_of_one_coefficient_integrates_to_one_and_its_ratio_stays_below_epsilon():
-    """One coefficient, |z| <= 1: the tilt is a Laplace variable, and the density of the minimiser is explicit."""
+    """One coefficient, |z| <= 1: the tilt is a Laplace variable, so the density is explicit."""
     fit = calibrate(Logistic(), epsilon=EPSILON, dim=1, geometry="cube", solver_share=0.0)
     theta = np.linspace(-60.0, 60.0, 600_001)
 

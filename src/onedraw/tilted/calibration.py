@@ -124,9 +124,7 @@ def finished(
     return Calibration(law=law, ridge=ridge, residual=tolerance, solver_noise=noise)
 
 
-def pure_ratios(
-    loss: Loss, *, epsilon: float, neighbours: Neighbours, price: float
-) -> tuple[float, float]:
+def pure_ratios(loss: Loss, *, epsilon: float, neighbours: Neighbours, price: float) -> tuple[float, float]:
     """(u, k) of step (3), for one row a person."""
     if price == 0.0 < loss.price:
         raise InvalidInput("Expected price > 0 for this loss, got price=0: its curvature is not free.")

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Noisy curvatures: the moments of their noise, and the density ratio of the symmetrised Wishart law."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from onedraw.errors import InvalidInput
+from onedraw.tilted.curvature import CurvatureLaw, curvature_law
+
+DRAWS = 20_000
+
+
+def wishart(dim, scale):
+    return CurvatureLaw(
+        dim=dim, diagonal="laplace", diagonal_scale=1.0, off_diagonal="wishart", off_diagonal_scale=scale
+    )
+
+
+def test_the_symmetrised_wishart_has_its_golden_variances():
+    law, rng = wishart(4, 1.0), np.random.default_rng(0)
+    noise = np.array([law._off_diagonal_noise(rng) for _ in range(DRAWS)])
+    variance = noise.var(axis=0)
+    # Kurtosis is at most about 6, so a variance has a relative error of 2 per cent at most; five of these.
+    assert variance[np.triu_indices(4, 1)] == pytest.approx(np.full(6, 10.0), rel=0.1)
+    assert np.diag(variance) == pytest.approx(np.full(4, 20.0), rel=0.1)
+    assert law.off_diagonal_sd**2 == pytest.approx(10.0)
+
+
+@pytest.mark.statistical
+def test_one_coefficient_gives_laplace_noise():
+    """Kolmogorov-Smirnov: a false alarm once in 10,000 seeds."""
+    law, rng = wishart(1, 1.0), np.random.default_rng(1)
+    noise = [law._off_diagonal_noise(rng)[0, 0] for _ in range(DRAWS)]
+    assert stats.kstest(noise, stats.laplace(scale=2.0).cdf).pvalue > 1e-4
+
+
+def wishart_density(noise):
+    """The density of A A' - B B' at a 2 x 2 matrix, by its integral on a grid, up to a constant."""
+    side = np.linspace(0.0, 12.0, 81)[1:] - 0.075
+    cross = np.linspace(-12.0, 12.0, 161)
+    a, c, b = np.meshgrid(side, side, cross, indexing="ij")
+    inside = a * c > b * b
+    x, y, z = a + noise[0, 0], c + noise[1, 1], b + noise[0, 1]
+    inside &= (x > 0) & (y > 0) & (x * y > z * z)
+    return float((np.exp(-0.5 * (2 * (a + c) + noise[0, 0] + noise[1, 1])) * inside).sum())
+
+
+def test_the_density_of_the_wishart_noise_moves_by_no_more_than_half_the_trace():
+    shift = 0.8 * np.array([[0.6, 0.4], [0.4, 0.4]])  # positive definite
+    ratios = []
+    for noise in (
+        np.zeros((2, 2)),
+        np.eye(2),
+        np.diag([1.0, -1.0]),
+        np.array([[0.5, 1.0], [1.0, -0.5]]),
+        -np.eye(2),
+    ):
+        ratios.append(math.log(wishart_density(noise) / wishart_density(noise + shift)))
+    bound = 0.5 * np.trace(shift)
+    assert np.abs(ratios).max() <= bound + 0.02  # what the grid may err
+    assert np.abs(ratios).max() >= 0.5 * bound
+    # Far out, where the domains are the same, the bound is reached.
+    far = math.log(wishart_density(8.0 * np.eye(2)) / wishart_density(8.0 * np.eye(2) + shift))
+    assert far == pytest.approx(bound, abs=0.02)
+
+
+@pytest.mark.parametrize(("neighbours", "both"), [("replace_one", 2.0), ("add_remove", 1.0)])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_scales_are_those_of_the_guarantee(neighbours, both, rows):
+    options = {"neighbours": neighbours, "rows_per_person": rows, "diagonal_share": 0.25, "epsilon": 2.0}
+    small = curvature_law(dim=3, trace=0.75, entry=0.25, **options)
+    assert (small.diagonal, small.off_diagonal) == ("cube", "cube")
+    assert small.diagonal_scale == pytest.approx(rows * 0.25 / 0.5)
+    assert small.off_diagonal_scale == pytest.approx(both * rows * 0.25 / 1.5)
+    ball = curvature_law(dim=3, trace=0.75, entry=None, **options)
+    assert (ball.diagonal, ball.off_diagonal) == ("laplace", "wishart")
+    assert ball.diagonal_scale == pytest.approx(both * rows * 0.75 / 0.5)
+    assert ball.off_diagonal_scale == pytest.approx(both / 2 * rows * 0.75 / 1.5)
+
+
+def test_a_record_moves_diagonal_off_diagonal_and_trace_by_no_more_than_their_bounds():
+    """Corners of the cube reach every bound that the scales use."""
+    rng, p, c1 = np.random.default_rng(0), 4, 0.25
+    z = rng.choice([-1.0, 1.0], (200, p))
+    added = c1 * z[:, :, None] * z[:, None, :]
+    change = added[:, None] - added[None]
+    upper = np.triu_indices(p, 1)
+    assert np.abs(change[..., upper[0], upper[1]]).max() == pytest.approx(2 * c1)
+    assert np.abs(added[:, upper[0], upper[1]]).max() == pytest.approx(c1)
+    assert np.trace(added[0]) == pytest.approx(p * c1)
+    assert np.linalg.norm(change, axis=(2, 3)).max() <= math.sqrt(2.0) * p * c1
+    ball = 2.0 * np.eye(4)[:2]
+    pair = [c1 * np.outer(v, v) for v in ball]
+    assert np.linalg.norm(pair[0] - pair[1]) == pytest.approx(math.sqrt(2.0) * p * c1)
+    assert np.abs(np.diag(pair[0] - pair[1])).sum() == pytest.approx(2 * p * c1)
+
+
+def test_the_wishart_law_takes_over_from_eight_coefficients_on():
+    kinds = [curvature_law(dim=p, trace=p / 4, entry=0.25, epsilon=1.0).off_diagonal for p in range(2, 12)]
+    assert kinds == ["cube"] * 6 + ["wishart"] * 4
+
+
+def test_the_gaussian_law_takes_over_under_a_delta():
+    pure = curvature_law(dim=4, trace=1.0, entry=0.25, epsilon=1.0, delta=1e-6)
+    many = curvature_law(dim=30, trace=7.5, entry=0.25, epsilon=1.0, delta=1e-6)
+    assert (pure.off_diagonal, many.off_diagonal) == ("cube", "gaussian")
+    # sqrt(2) c times 4.225, the noise of the Gaussian mechanism at (1, 1e-6), off the diagonal over sqrt(2).
+    assert many.diagonal_scale == pytest.approx(math.sqrt(2.0) * 7.5 * 4.225, rel=1e-3)
+    assert many.off_diagonal_scale == pytest.approx(7.5 * 4.225, rel=1e-3)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("dim", "entry", "delta"), [(3, 0.25, 0.0), (3, None, 0.0), (10, 0.25, 0.0), (12, 0.25, 1e-5)]
+)
+def test_released_matrices_are_symmetric_and_have_the_stated_noise(dim, entry, delta):
+    """Standard deviations over all entries of 2,000 matrices: 10 per cent is five standard errors or more."""
+    law = curvature_law(dim=dim, trace=dim / 4, entry=entry, epsilon=1.0, delta=delta)
+    rng, truth = np.random.default_rng(0), np.diag(np.arange(1.0, dim + 1))
+    released = [law.release(truth, rng) for _ in range(2000)]
+    noise = np.array([r.matrix for r in released]) - truth
+    assert (noise == noise.swapaxes(1, 2)).all()
+    assert noise[:, range(dim), range(dim)].std() == pytest.approx(released[0].diagonal_sd, rel=0.1)
+    upper = np.triu_indices(dim, 1)
+    assert noise[:, upper[0], upper[1]].std() == pytest.approx(released[0].off_diagonal_sd, rel=0.1)
+
+
+def test_a_share_out_of_range_is_refused():
+    with pytest.raises(InvalidInput, match="diagonal_share"):
+        curvature_law(dim=2, trace=1.0, entry=None, epsilon=1.0, diagonal_share=1.0)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The staged linear fit finds any location and scale, and spends exactly its epsilon."""
+
+import numpy as np
+import pytest
+
+from onedraw.errors import InvalidInput
+from onedraw.tilted import linear
+from onedraw.tilted.linear import FAR, SHARES, Shares, linear_fit, working_response
+from onedraw.tilted.weights import ball_rows, cube_rows
+
+
+def line(n, location, slope, noise, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1.0, 1.0, (n, 1))
+    y = location + slope * x[:, 0] + noise * rng.standard_normal(n)
+    return cube_rows(x, bounds=np.array([[-1.0, 1.0]])), y, rng
+
+
+@pytest.mark.parametrize(
+    ("location", "slope", "noise"),
+    [(200.0, 40.0, 10.0), (0.0, 1e-4, 1e-5), (-3e7, 1e4, 2e3), (5.0, 0.0, 1e-3)],
+)
+def test_any_location_and_scale_of_the_response_is_found(location, slope, noise):
+    rows, y, rng = line(10_000, location, slope, noise, seed=0)
+    fit = linear_fit(rows, y, epsilon=2.0, rng=rng)
+    assert fit.theta == pytest.approx([slope, location], abs=0.2 * noise)
+    assert fit.scale == pytest.approx(noise, rel=0.25)
+
+
+@pytest.mark.statistical
+def test_the_fit_does_not_fail_at_n_epsilon_300():
+    """Of 60 runs none is off by more than 60 (the mean of the response alone would be off by 23)."""
+    errors = []
+    for seed in range(60):
+        rows, y, rng = line(1000, 200.0, 40.0, 10.0, seed=1000 + seed)
+        errors.append(np.abs(linear_fit(rows, y, epsilon=0.3, rng=rng).theta - [40.0, 200.0]).max())
+    assert np.median(errors) < 4.0
+    assert np.mean(np.array(errors) > 60.0) <= 0.05
+
+
+def test_rows_without_bounds_and_outliers_do_not_upset_it():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((10_000, 2))
+    y = 3.0 + x @ [1.0, -2.0] + rng.standard_normal(10_000)
+    y[:100] = 1e300
+    x[100:200] *= 1e5
+    fit = linear_fit(ball_rows(x), y, epsilon=3.0, rng=rng)
+    assert fit.theta / [1.5, 1.5, 1.0] == pytest.approx([1.0, -2.0, 3.0], abs=0.2)
+
+
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+def test_the_stages_spend_epsilon_and_delta_once(neighbours, monkeypatch):
+    spent = {"epsilon": 0.0, "delta": 0.0}
+
+    def watched(name):
+        plain = getattr(linear, name)
+
+        def call(*args, **options):
+            assert options["neighbours"] == neighbours
+            assert options["rows_per_person"] == 2
+            spent["epsilon"] += options["epsilon"]
+            spent["delta"] += options.get("delta", 0.0)
+            return plain(*args, **options)
+
+        monkeypatch.setattr(linear, name, call)
+
+    for name in ("window_of_half", "calibrate", "spread_of_residuals"):
+        watched(name)
+    rows, y, rng = line(300, 0.0, 1.0, 1.0, seed=0)
+    linear_fit(rows, y, epsilon=1.5, delta=1e-6, neighbours=neighbours, rows_per_person=2, rng=rng)
+    assert spent["epsilon"] == pytest.approx(1.5, rel=1e-12)
+    assert spent["delta"] == pytest.approx(1e-6, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "y", [np.zeros(0), np.array([4.0]), np.full(200, -7.0), np.repeat([1e300, -1e300], 50)]
+)
+def test_any_response_gives_a_finite_fit(y):
+    rng = np.random.default_rng(0)
+    rows = cube_rows(rng.uniform(-1, 1, (len(y), 2)), bounds=np.tile([-1.0, 1.0], (2, 1)))
+    fit = linear_fit(rows, y, epsilon=1.0, rng=rng)
+    assert np.isfinite(fit.theta).all()
+    assert fit.scale > 0.0
+
+
+def test_the_working_response_is_cut_and_a_function_of_its_own_record():
+    rows = cube_rows(np.array([[0.5], [0.5]]), bounds=np.array([[-1.0, 1.0]]))
+    left = working_response(rows, np.array([1e300, 3.0]), np.array([2.0, 1.0]), cut=0.1)
+    assert left == pytest.approx([FAR * 0.1, 1.0])
+
+
+def test_shares_add_up_to_one():
+    assert SHARES.window + SHARES.first + SHARES.spread + SHARES.second == pytest.approx(1.0)
+    with pytest.raises(InvalidInput, match="add up to 1"):
+        Shares(window=0.5)
+
+
+def test_without_an_intercept_the_fit_goes_through_zero():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (20_000, 1))
+    y = 2.0 * x[:, 0] + 0.5 * rng.standard_normal(20_000)
+    rows = cube_rows(x, bounds=np.array([[-1.0, 1.0]]), fit_intercept=False)
+    assert linear_fit(rows, y, epsilon=2.0, intercept=False, rng=rng).theta == pytest.approx([2.0], abs=0.05)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The solver: its minimiser against SciPy, and its certificate against exact arithmetic."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import optimize, special
+
+from onedraw.errors import SamplingError
+from onedraw.tilted import solver
+from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.losses import LogCosh, Logistic
+from onedraw.tilted.softmax_loss import Softmax
+from onedraw.tilted.sums import ArraySums
+
+
+def problem(loss, n=300, p=4, seed=0, weighted=True):
+    rng = np.random.default_rng(seed)
+    z = rng.uniform(-1, 1, (n, p))
+    z[:, -1] = 1.0
+    y = {
+        Logistic: rng.integers(2, size=n),
+        LogCosh: rng.standard_t(2, size=n) * 3.0,
+        CappedCounts: rng.poisson(1.5, size=n),
+        Softmax: rng.integers(3, size=n),
+    }[type(loss)].astype(float)
+    weight = rng.uniform(0.2, 1.0, n) if weighted else None
+    return ArraySums(loss=loss, design=z, response=y, weight=weight), rng.normal(
+        size=(loss.num_predictors, p)
+    ) * 5.0
+
+
+LOSSES = [
+    Logistic(),
+    LogCosh(cut=1.5),
+    CappedCounts(cap=3),
+    CappedCounts(cap=3, dispersion=1.0),
+    Softmax(classes=3),
+]
+
+
+def solved(sums, tilt, ridge=2.0, residual=1e-8):
+    return solver.minimise(sums, ridge=ridge, tilt=tilt, residual=residual, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_minimiser_is_that_of_a_root_finder(loss, weighted):
+    sums, tilt = problem(loss, weighted=weighted)
+
+    def gradient(theta):
+        theta = theta.reshape(sums.shape)
+        eta = sums.design @ theta.T
+        slope = loss.slope(sums.response, eta if loss.num_predictors > 1 else eta[:, 0])
+        slope = slope.reshape(-1, loss.num_predictors) * (
+            1.0 if sums.weight is None else sums.weight[:, None]
+        )
+        return (slope.T @ sums.design + 2.0 * theta + tilt).ravel()
+
+    found = optimize.root(gradient, np.zeros(tilt.size), tol=1e-12)
+    assert solved(sums, tilt).ravel() == pytest.approx(found.x, abs=1e-7)
+
+
+def test_the_logistic_minimiser_is_that_of_a_general_optimiser():
+    sums, tilt = problem(Logistic(), weighted=False)
+
+    def value(theta):
+        margin = (2 * sums.response - 1) * (sums.design @ theta)
+        return -special.log_expit(margin).sum() + theta @ theta + tilt[0] @ theta
+
+    found = optimize.minimize(value, np.zeros(4), method="BFGS", options={"gtol": 1e-7})
+    assert solved(sums, tilt)[0] == pytest.approx(found.x, abs=1e-5)
+
+
+def exact_gradient(sums, theta, ridge, tilt):
+    """The gradient of a logistic objective with 40 digits."""
+    with mpmath.workdps(40):
+        t = [mpmath.mpf(v) for v in theta[0].tolist()]
+        total = [ridge * a + mpmath.mpf(b) for a, b in zip(t, tilt[0].tolist(), strict=True)]
+        weight = [1.0] * sums.num_records if sums.weight is None else sums.weight.tolist()
+        for z, y, w in zip(sums.design.tolist(), sums.response.tolist(), weight, strict=True):
+            eta = mpmath.fsum(mpmath.mpf(a) * b for a, b in zip(z, t, strict=True))
+            slope = (1 / (1 + mpmath.exp(-eta)) - y) * mpmath.mpf(w)
+            total = [s + slope * mpmath.mpf(v) for s, v in zip(total, z, strict=True)]
+        return float(mpmath.sqrt(mpmath.fsum(v * v for v in total)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_residual_is_certified(seed):
+    sums, tilt = problem(Logistic(), n=400, seed=seed)
+    for residual in (1e-4, 1e-9):
+        theta = solved(sums, tilt, residual=residual)
+        assert exact_gradient(sums, theta, 2.0, tilt) <= residual
+
+
+def test_the_rounding_bound_covers_the_error_of_the_gradient_and_is_of_use():
+    sums, _ = problem(Logistic(), n=500)
+    zero = np.zeros((1, 4))
+    for scale in (0.1, 10.0, 1e4):
+        theta = scale * np.random.default_rng(3).normal(size=(1, 4))
+        computed = sums.gradient(theta)
+        error = exact_gradient(sums, theta, 0.0, -computed)
+        bound = sums.rounding(float(np.linalg.norm(theta)))
+        assert error <= bound <= 1e-6
+    assert sums.rounding(0.0) >= exact_gradient(sums, zero, 0.0, -sums.gradient(zero))
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_a_large_table_goes_through_subsamples_and_ends_at_the_same_point(loss, monkeypatch):
+    sums, tilt = problem(loss, n=20_000, p=3)
+    through = solved(sums, tilt, residual=1e-6)
+    monkeypatch.setattr(solver, "SMALLEST_SAMPLE", 10**9)
+    assert through == pytest.approx(solved(sums, tilt, residual=1e-6), abs=1e-6)
+
+
+def test_few_passes_over_all_records_are_needed(monkeypatch):
+    passes = []
+    sums, tilt = problem(Logistic(), n=40_000, p=6, weighted=False)
+    for name in ("gradient", "gradient_and_curvature"):
+        plain = getattr(ArraySums, name)
+
+        def counted(self, *args, _plain=plain, _name=name, **options):
+            if self.num_records == 40_000:
+                passes.append(_name)
+            return _plain(self, *args, **options)
+
+        monkeypatch.setattr(ArraySums, name, counted)
+    solved(sums, tilt, residual=1e-6)
+    assert passes.count("gradient_and_curvature") == 1
+    assert len(passes) <= 8
+
+
+def hard_cases():
+    n, rng = 2000, np.random.default_rng(4)
+    z = np.column_stack([rng.uniform(-1, 1, n), np.ones(n)])
+    far = np.where(np.arange(n) < 900, 256.0, -256.0)
+    return {
+        "separable": (Logistic(), z, (z[:, 0] > 0).astype(float)),
+        "all of one class": (Logistic(), z, np.ones(n)),
+        "all rows zero": (Logistic(), np.zeros((n, 2)), np.ones(n)),
+        "one direction": (Logistic(), z[:, [1, 1]], rng.integers(2, size=n).astype(float)),
+        "tiny feature": (Logistic(), z * np.array([1e-9, 1.0]), (z[:, 0] > 0).astype(float)),
+        "all responses far": (LogCosh(cut=1.0), z, np.full(n, 256.0)),
+        "two far groups": (LogCosh(cut=1.0), z, far),
+        "far groups by feature": (LogCosh(cut=1.0), z, 256.0 * np.sign(z[:, 0])),
+        "constant response": (LogCosh(cut=1e-6), z, np.zeros(n)),
+        "all counts at the cap": (CappedCounts(cap=5), z, np.full(n, 1e6)),
+        "all counts zero": (CappedCounts(cap=5), z, np.zeros(n)),
+        "one class of three": (Softmax(classes=3), z, np.zeros(n)),
+        "no records": (Logistic(), z[:0], np.zeros(0)),
+        "one record": (LogCosh(cut=2.0), z[:1], np.array([1.0])),
+    }
+
+
+@pytest.mark.parametrize("ridge", [0.3, 40.0, 1e6])
+@pytest.mark.parametrize("case", hard_cases())
+def test_the_solver_converges_whatever_the_data(case, ridge):
+    loss, z, y = hard_cases()[case]
+    sums = ArraySums(loss=loss, design=z, response=y)
+    tilt = np.full((loss.num_predictors, 2), 3.0) * loss.score_bound
+    theta = solved(sums, tilt, ridge=ridge, residual=1e-6 * loss.score_bound)
+    slope = sums.gradient(theta) + ridge * theta + tilt
+    assert np.linalg.norm(slope) <= 1e-6 * loss.score_bound
+
+
+def test_without_records_the_minimiser_is_the_tilt_over_the_ridge():
+    sums = ArraySums(loss=Logistic(), design=np.zeros((0, 2)), response=np.zeros(0))
+    assert solved(sums, np.array([[3.0, -1.0]]), ridge=2.0)[0] == pytest.approx([-1.5, 0.5])
+
+
+def test_a_residual_below_rounding_is_refused():
+    sums, tilt = problem(Logistic())
+    with pytest.raises(SamplingError, match="residual"):
+        solved(sums, tilt, residual=1e-30)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_the_curvature_is_the_derivative_of_the_gradient(loss):
+    sums, tilt = problem(loss)
+    theta = tilt / 10.0
+    _, curvature = sums.gradient_and_curvature(theta)
+    for j, step in enumerate(np.eye(tilt.size)):
+        change = sums.gradient(theta + 1e-5 * step.reshape(tilt.shape)) - sums.gradient(
+            theta - 1e-5 * step.reshape(tilt.shape)
+        )
+        assert change.ravel() / 2e-5 == pytest.approx(curvature[j], abs=1e-5)
+    quick = sums.gradient_and_curvature(theta, quick=True)[1]
+    assert quick == pytest.approx(curvature, rel=1e-4, abs=1e-3)
+
+
+def test_sums_do_not_depend_on_blocks_or_chunks(monkeypatch):
+    sums, tilt = problem(Logistic(), n=1001)
+    whole = sums.gradient(tilt)
+    monkeypatch.setattr("onedraw.tilted.sums.BLOCK_CELLS", 1)
+    assert sums.gradient(tilt) == pytest.approx(whole, rel=1e-13)
+    assert math.isclose(sums.subsample(100, np.random.default_rng(0)).factor, 10.01)
