@@ -42,7 +42,15 @@ def test_draws_follow_the_posterior(case: Any, reference: Any) -> None:
     assert draws.diagnostics["acceptance"] > 0.01  # cost, not correctness
 
 
-SINGLE = ["two groups", "two groups, heavy", "three groups", "outliers in x, linear", "scale on its floor"]
+SINGLE = [
+    "two groups",
+    "two groups, heavy",
+    "three groups",
+    "outliers in x, linear",
+    "scale on its floor",
+    "rounded, laplace",
+    "heavy, laplace",
+]
 
 
 @pytest.mark.statistical
