@@ -548,6 +548,15 @@ def test_hundreds_of_draws_where_a_delta_makes_them_worth_it():
     assert many.weight * choice.draws > 5.0 * one.weight
 
 
+def test_a_family_may_have_no_intervals(monkeypatch):
+    monkeypatch.setattr(Gaussian, "has_intervals", False)
+    choice = choose_draws(Gaussian(), epsilon=1.0, num_features=1, num_records=10**6)
+    assert choice.draws == 1
+    assert "No intervals are known for the gaussian family" in str(choice)
+    with pytest.raises(InvalidInput, match="No intervals are known for draws of the gaussian family"):
+        intervals(release_of(linear_draws()))
+
+
 def test_a_fixed_weight_limits_the_draws():
     choice = choose_draws(Bernoulli(), epsilon=1.0, num_features=1, num_records=10**6, beta=2.0, weight=0.4)
     assert choice.draws == 1

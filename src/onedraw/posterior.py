@@ -155,6 +155,9 @@ class Posterior(Withheld):
             nodes = [(0.0, 1.0)] if root is None else _nodes(design, root)
             losses = [self.loss.derivatives(y, eta + shift, self.beta, scale, order=2) for shift, _ in nodes]
             loss = losses[0] if len(losses) == 1 else _average(losses, [weight for _, weight in nodes])
+            if self.loss.family.has_kinks and len(losses) == 3:
+                # Stein's lemma: the average curvature from slopes on both sides, between which kinks count.
+                loss = replace(loss, d2_eta=(losses[2].d_eta - losses[0].d_eta) / (2.0 * nodes[2][0]))
             return _gradient_pieces(design, loss, q) + _curvature_pieces(design, loss, q)
 
         work = max(1, self._size // 2)

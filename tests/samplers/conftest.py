@@ -17,7 +17,15 @@ import numpy as np
 import pytest
 from scipy import interpolate, special, stats
 
-from onedraw.families import Bernoulli, Categorical, Gaussian, Poisson
+from onedraw.families import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    Laplace,
+    NegativeBinomial,
+    Poisson,
+    StudentT,
+)
 from onedraw.losses import BetaDivergence
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior, ScalePrior
@@ -26,8 +34,17 @@ FAMILIES = {
     "bernoulli": lambda case: Bernoulli(),
     "categorical": lambda case: Categorical(num_classes=3),
     "gaussian": lambda case: Gaussian(scale_floor=case.floor),
+    "laplace": lambda case: Laplace(scale_floor=case.floor),
+    "negative_binomial": lambda case: NegativeBinomial(dispersion=1.5),
     "poisson": lambda case: Poisson(),
+    "student_t": lambda case: StudentT(df=3.0, scale_floor=case.floor),
 }
+LINEAR = {"gaussian": stats.norm, "laplace": stats.laplace, "student_t": stats.t(3.0)}
+COUNTS = {
+    "poisson": stats.poisson,
+    "negative_binomial": lambda mean: stats.nbinom(1.5, 1.5 / (1.5 + mean)),
+}
+"""The laws that the families claim to be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,31 +108,43 @@ class Case:
             if self.family == "bernoulli":
                 p = special.expit(eta if y == 1.0 else -eta)
                 total += -(p**b) / b + (p**self.beta + (1 - p) ** self.beta) / self.beta
-            elif self.family == "gaussian":
-                integral = (2 * np.pi * sigma**2) ** (-b / 2) * self.beta**-0.5
-                total += -(stats.norm.pdf(y, eta, sigma) ** b) / b + integral / self.beta
+            elif self.family in LINEAR:
+                density = LINEAR[self.family].pdf((y - eta) / sigma) / sigma
+                integral = sigma**-b * standard_integral(self.family, self.beta)
+                total += -(density**b) / b + integral / self.beta
             else:
-                mass = stats.poisson.pmf(y, np.exp(np.minimum(eta, 40.0)))
-                total += -(mass**b) / b + poisson_integral(self.beta)(np.minimum(eta, 40.0)) / self.beta
+                eta = np.minimum(eta, 40.0)
+                mass = COUNTS[self.family](np.exp(eta)).pmf(y)
+                total += -(mass**b) / b + count_integral(self.family, self.beta)(eta) / self.beta
         return value - self.weight * total
 
 
 @functools.cache
-def poisson_integral(beta: float) -> Any:
-    """sum_k f(k)^beta as a spline in the log mean, from plain sums; the normal limit beyond a mean of 1e5."""
-    nodes = np.linspace(-40.0, np.log(1e5), 2500)
+def standard_integral(family: str, beta: float) -> float:
+    """The integral of g^beta over the standard law, by quadrature of one half in u = asinh(residual)."""
+    u = np.linspace(0.0, 25.0, 200_001)
+    return float(2.0 * np.trapezoid(LINEAR[family].pdf(np.sinh(u)) ** beta * np.cosh(u), u))
+
+
+@functools.cache
+def count_integral(family: str, beta: float) -> Any:
+    """sum_k f(k)^beta as a spline in the log mean, from plain sums, and a power of the mean beyond it.
+
+    The power is that of the normal limit of a Poisson law, and of the gamma limit of a negative binomial one.
+    """
+    edge, power = (np.log(1e5), 0.5) if family == "poisson" else (np.log(1e3), 1.0)
+    nodes = np.linspace(-40.0, edge, 2500)
 
     def total(eta: float) -> float:
-        mean = np.exp(eta)
-        reach = 40.0 + 12.0 * np.sqrt(mean)
-        k = np.arange(max(0.0, np.floor(mean - reach)), np.ceil(mean + reach))
-        return float((stats.poisson.pmf(k, mean) ** beta).sum())
+        law = COUNTS[family](np.exp(eta))
+        k = np.arange(max(0.0, law.ppf(1e-30) - 2.0), law.isf(1e-14) + 40.0)
+        return float((law.pmf(k) ** beta).sum())
 
     spline = interpolate.CubicSpline(nodes, [total(eta) for eta in nodes])
 
     def value(eta: Any) -> Any:
         inside = spline(np.clip(eta, nodes[0], nodes[-1]))
-        return inside * np.exp(-0.5 * (beta - 1.0) * np.maximum(eta - nodes[-1], 0.0))
+        return inside * np.exp(-power * (beta - 1.0) * np.maximum(eta - nodes[-1], 0.0))
 
     return value
 
@@ -217,13 +246,13 @@ def _line(family: str, *, n: int = 40, seed: int = 1, noise: float = 0.3, **opti
     eta = 0.7 * x[:, 0] + (0.4 if options.get("intercept", True) else 0.0)
     if family == "bernoulli":
         y = (rng.random(n) < special.expit(eta)).astype(float)
-    elif family == "poisson":
-        y = rng.poisson(np.exp(eta)).astype(float)
+    elif family in COUNTS:
+        y = COUNTS[family](np.exp(eta)).rvs(random_state=rng).astype(float)
     elif family == "categorical":
         y = np.where(x[:, 0] > 0.5, 2.0, rng.integers(0, 3, size=n))
     else:
         options.setdefault("floor", 0.1)
-        y = eta + noise * rng.normal(size=n)
+        y = eta + noise * LINEAR[family].rvs(size=n, random_state=rng)
     return Case(family=family, x=x, y=y, **options)
 
 
@@ -253,6 +282,9 @@ def _cases() -> dict[str, Case]:
     logistic = _line("bernoulli", weight=1.0)
     linear = _line("gaussian", intercept=False, beta=1.5)
     counts = _line("poisson", beta=1.5)
+    kinked = _line("laplace", intercept=False, beta=1.5)
+    heavy_tails = _line("student_t", intercept=False, beta=1.5)
+    spread_counts = _line("negative_binomial", beta=1.5)
     two_columns = np.random.default_rng(9).normal(size=(40, 2))
     three_classes = Case(
         family="categorical",
@@ -271,6 +303,11 @@ def _cases() -> dict[str, Case]:
         "linear with intercept": _line("gaussian", n=15, beta=1.3, weight=0.3),
         "linear, ceiling": replace(linear, ceiling=0.35, box=1.0),
         "poisson": _line("poisson", beta=1.6, weight=0.4),
+        "student t": heavy_tails,
+        "student t with intercept": _line("student_t", n=8, beta=1.3, weight=0.3),
+        "laplace": kinked,
+        "laplace with intercept": _line("laplace", n=15, beta=1.3, weight=0.3),
+        "negative binomial": spread_counts,
         "categorical": _line("categorical", intercept=False),
         "separable": Case(family="bernoulli", x=ladder, y=(ladder[:, 0] > 0) * 1.0, beta=2.5, weight=2.0),
         "separable, wide prior": Case(
@@ -314,6 +351,15 @@ def _cases() -> dict[str, Case]:
         "huge weight": replace(logistic, weight=1e5),
         "huge weight, linear": replace(linear, weight=1e3),
         "huge weight, poisson": replace(counts, weight=1e4),
+        "no records, laplace": Case(family="laplace", x=nothing, y=np.zeros(0), floor=0.1, intercept=False),
+        "three records, laplace": replace(kinked, x=kinked.x[:3], y=kinked.y[:3], weight=8.0),
+        "rounded, laplace": replace(kinked, y=np.rint(kinked.y), weight=1.0),
+        "outliers in y, laplace": _with(kinked, y={0: 1e8, 1: -1e8}),
+        "outliers in y, student t": _with(heavy_tails, y={0: 1e8, 1: -1e8}),
+        "outliers in y, negative binomial": _with(spread_counts, y={0: 1e6}),
+        "heavy, laplace": replace(kinked, weight=10.0),
+        "heavy, student t": replace(heavy_tails, weight=100.0),
+        "heavy, negative binomial": replace(spread_counts, weight=100.0),
     }
 
 
@@ -321,7 +367,7 @@ CASES = _cases()
 PROVABLE = {
     name: replace(case, box=case.box or 6.0, ceiling=min(case.ceiling, 1000.0 * (case.floor or np.inf)))
     for name, case in CASES.items()
-    if case.family != "categorical"
+    if FAMILIES[case.family](case).has_cell_bounds
 }
 
 

@@ -119,7 +119,7 @@ class PowerTable:
         return tuple(parts)
 
     def _continue(self, eta: Array, beyond: NDArray[np.bool_], parts: list[Array]) -> None:
-        """Beyond the table, by its asymptotic form."""
+        """Overwrite ``parts`` beyond the table with the asymptotic form of G."""
         far = np.append(eta[beyond], self.end)
         leading = self.family.leading_term(far, self.beta)
         k, d = self.rate, far[:-1] - self.end

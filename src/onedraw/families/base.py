@@ -48,6 +48,8 @@ class Derivatives:
 
     ``d2_*`` are filled only where second derivatives were asked for, ``*_scale`` only for families
     with a scale. For several predictors ``d_eta`` is (q, rows, columns) and ``d2_eta`` (q, q, rows, columns).
+    Where the function has kinks, ``d2_eta`` is a number whose expectation at the model is the curvature of
+    the expected function, in which kinks count.
     """
 
     value: Array
@@ -90,6 +92,8 @@ class Family(ABC):
     """For a linear regression, the law of its errors, which tells the families of that kind apart."""
     options: ClassVar[Mapping[str, Option]] = MappingProxyType({})
     """The public constants of the family, by the names that ``calibrate`` and the command know them by."""
+    has_kinks: ClassVar[bool] = False
+    """Whether the density has kinks; ``Derivatives`` says what second derivatives are then."""
     has_scale: ClassVar[bool] = False
     scale_floor: float | None = None
     """The smallest scale; None for families without one."""
@@ -255,7 +259,7 @@ class Family(ABC):
 
     @property
     def predictor_multiple(self) -> float:
-        """By how much a linear predictor's variance counts when draws are judged too wide or not."""
+        """What the variance of a linear predictor is multiplied by when draws are judged too wide or not."""
         return 1.0
 
     def usual_intercept(self, fit_intercept: bool) -> float:

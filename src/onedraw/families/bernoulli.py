@@ -183,7 +183,10 @@ def _other_probability(y: Array, eta: Array) -> Array:
 
 
 def _square_derivatives(y: Array, eta: Array, factor: float, order: int) -> Derivatives:
-    """Of factor * q^2: with dp/dm = p q = -dq/dm, the first is -2 p q^2 and the second 2 p q^2 (2 p - q)."""
+    """The loss factor * q^2 with its derivatives in the margin m.
+
+    As dp/dm = p q = -dq/dm, those of q^2 are -2 p q^2 and 2 p q^2 (2 p - q).
+    """
     q = _other_probability(y, eta)
     p = 1.0 - q
     value = q * q

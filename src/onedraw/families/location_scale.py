@@ -53,7 +53,7 @@ SCALE_OVER_FLOOR = 4.0
 _LARGEST_RESIDUAL = 1e70
 """Derivatives take larger residuals for this one, whose fourth power is still finite."""
 _LARGEST_LOG_RATIO = 13.0
-"""Of two scales that are compared: beyond it, they are compared as if it were this."""
+"""Two scales whose log ratio is larger in size are compared as if it were this."""
 
 NOISE_FLOOR: Mapping[str, Option] = MappingProxyType(
     {"noise_floor": Option(field="scale_floor", default=0.1, about="Smallest scale of the residuals.")}

@@ -36,9 +36,8 @@ from onedraw.types import Array
 
 _LARGEST_TABLE_MEAN = 1e4
 _MOST_TERMS = 2.0**17
-_MOST_COUNTS = 20_000
-"""Of a sum for intervals, which leaves out this probability:"""
-_LEFT_OUT = 1e-9
+_MOST_COUNTS, _LEFT_OUT = 20_000, 1e-9
+"""Sums for intervals have at most so many terms, and leave out so much probability."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +123,7 @@ class NegativeBinomial(CountFamily):
 
     @property
     def _largest_mean(self) -> float:
-        """Under a mean of 1, what the gamma-distributed mean of a count exceeds with next to no chance."""
+        """A quantile of the gamma law with mean 1: a count is Poisson with the mean times a draw of it."""
         return float(special.gammainccinv(self.dispersion, _LEFT_OUT)) / self.dispersion
 
     def noise_ratio(self, beta: float, scale: float | None = None) -> float:

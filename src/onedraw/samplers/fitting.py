@@ -36,6 +36,7 @@ RECENT_PEAKS = 4
 SKETCHES = (4096, 16_384)
 ADAPTATION_ROUNDS = 12
 CLIMB_STEPS = 20
+KINK_RADII, KINK_TRIES = 4.0 * 0.5 ** np.arange(8.0), 32  # in standard deviations of the mode
 
 
 class Fit(NamedTuple):
@@ -92,6 +93,8 @@ def _fit(
     """How well an envelope fits, by ``num`` proposals and a search that starts from ``extra`` points too."""
     thetas, ratio = _pilot(posterior, mixture, rng, num)
     bound, peak = _climb_ratio(posterior, mixture, modes, thetas, ratio, extra)
+    if posterior.loss.family.has_kinks:
+        bound, peak = _climb_kinks(posterior, mixture, modes[0], bound, peak, rng)
     return Fit(mixture, bound, float(np.exp(ratio - bound).mean()), peak)
 
 
@@ -229,6 +232,23 @@ def _climb_ratio(
             break
     # Where the pilot's best beats every ascent, the ascents began there, so the best of them is no lower.
     return highest, points[int(value.argmax())]
+
+
+def _climb_kinks(
+    posterior: Posterior, mixture: Mixture, mode: Mode, highest: float, peak: Array, rng: np.random.Generator
+) -> tuple[float, Array]:
+    """Higher than ``_climb_ratio`` got, by trying points around: ascent by gradients stops on a ridge.
+
+    Where the loss has kinks, the density has ridges at zero residuals and its peaks where they meet.
+    """
+    root = np.linalg.cholesky(np.linalg.inv(mode.precision))
+    for radius in KINK_RADII:
+        tried = peak + radius * rng.standard_normal((KINK_TRIES, posterior.dim)) @ root.T
+        ratio = posterior.log_density(tried) - mixture.log_density(tried)
+        best = int(ratio.argmax())
+        if ratio[best] > highest:
+            highest, peak = float(ratio[best]), tried[best]
+    return highest, peak
 
 
 def _ratio_and_gradient(posterior: Posterior, mixture: Mixture, thetas: Array) -> tuple[Array, Array]:

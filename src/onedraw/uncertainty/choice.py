@@ -48,7 +48,7 @@ CANDIDATES = (4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256, 384
 """More than 32 pay only for delta > 0 or very many records. 512 draws of 11 parameters fill 0.2 MB."""
 TOLERANCE = 1.03
 MARGIN = 0.6
-"""Of ``LARGEST_VARIANCE``: what auto allows under the reference."""
+"""Auto allows this share of ``LARGEST_VARIANCE`` under the reference."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +97,8 @@ def choose_draws(
             "the number of records; docs/uncertainty.md says how."
         )
     whole(num_records=num_records)
+    if not family.has_intervals:
+        return _one(f"No intervals are known for the {family.name} family.")
     widths: dict[int, float] = {}
     narrowest, limit = math.inf, MARGIN * LARGEST_VARIANCE
     for k in CANDIDATES:

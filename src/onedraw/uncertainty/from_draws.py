@@ -143,6 +143,8 @@ class _Facts:
         numbers = {name: float(release.mechanism.numbers[name]) for name in ("beta", "weight")}
         numbers["prior_scale"] = float(release.mechanism.options["prior_scale"])
         family = release.model.family
+        if not family.has_intervals:
+            raise InvalidInput(f"No intervals are known for draws of the {family.name} family.")
         return cls(
             family=family,
             records=release.num_records,
@@ -260,9 +262,10 @@ def _information(
 
 
 def _intercept_variance(location: Array, num_coefficients: int) -> float:
-    """Given the coefficients, if there are draws enough: then features need not be centred.
+    """The variance of the intercepts over draws, given the coefficients if there are draws enough for that.
 
-    What is left of k - 1 degrees of freedom after a regression on the coefficients makes it unbiased.
+    Given the coefficients it does not matter whether features are centred. The sum of squares is divided by
+    the degrees of freedom that a regression on the coefficients leaves, so the estimate is unbiased.
     """
     gaps = location - location.mean(axis=0)
     coefficients, intercepts = gaps[:, :num_coefficients], gaps[:, num_coefficients:]
@@ -274,7 +277,7 @@ def _intercept_variance(location: Array, num_coefficients: int) -> float:
 
 
 def _check_resolution(location: Array) -> None:
-    """Draws of an enumerated grid may all fall on a few of its points and show no spread."""
+    """Refuse draws of an enumerated grid that fall on so few of its points that they show no spread."""
     distinct = min(len(np.unique(column)) for column in location.T)
     if 2 * distinct < len(location):
         raise InvalidInput(

@@ -32,9 +32,9 @@ from onedraw.uncertainty.drift import DriftRate, drift_rate
 from onedraw.uncertainty.residual_scale import ScaleLaw
 
 LARGEST_VARIANCE = 0.5
-"""Of the linear predictor under one draw, for intervals to be given."""
+"""Intervals are given if the linear predictor has at most this variance under one draw."""
 FIRST_SPREAD, LARGEST_SPREAD = 1.0, 4.0
-"""Of a linear predictor over records: what the search for it starts from, and the most that is believed."""
+"""The spread of a linear predictor over records is sought from the first on, and held below the second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ def reference_information(
     prior_scale: float = 3.0,
     noise_scale: float | None = None,
 ) -> Information:
-    """Under the public reference: nothing of the data but n enters."""
+    """What one draw knows under the public reference. Nothing of the data but n enters."""
     size = num_features + int(fit_intercept)
     if family.has_scale:
         scale = family.reference_scale(noise_scale)
@@ -107,7 +107,7 @@ def released_information(
     intercept_variance: float | None,
     scale: float | None,
 ) -> Information | None:
-    """At the released estimate; None if neither n nor an intercept tells how much a draw knows.
+    """What one draw knows at the released estimate; None if neither n nor an intercept tells.
 
     ``coefficients`` (q, d) are the means of the draws and ``variances`` (q, d) their sample variances;
     ``noise`` times a variance is the variance of a mean around its target. A feature of unknown spread t has
