@@ -43,14 +43,13 @@ class Subject:
     """A mechanism to audit. ``build`` makes it, uncalibrated, for a model.
 
     ``family`` says what the responses are, and ``responses`` the extremes of those of crafted records.
-    ``width`` and ``intercept`` describe the model that is attacked, and ``bounded`` says that the range of its
-    features is declared as [-1, 1]; accuracy is measured on two features and
-    an intercept, or on the intercept alone where ``regresses`` is not set, with the mechanism that ``fitted``
-    builds, by default the same, on data whose coefficients have standard deviation ``spread``. ``size`` is
-    that of the features of crafted records. ``num_records`` is the declared number of records, where the
-    mechanism needs one. ``papers_pair`` says that the published pair is about this model. ``score`` tells
-    outputs on the first pair of ``canaries`` apart; without one, a score is learned. A run of the mechanism
-    takes about ``slowness`` times as long as most.
+    ``width`` and ``intercept`` describe the model that is attacked; with ``bounded`` the range of its features
+    is declared as [-1, 1]. Accuracy is measured on two features and an intercept, or on the intercept alone
+    where ``regresses`` is not set, with the mechanism that ``fitted`` builds, by default the same, on data
+    whose coefficients have standard deviation ``spread``. ``size`` is that of the features of crafted records.
+    ``num_records`` is the declared number of records, where the mechanism needs one. ``papers_pair`` says that
+    the published pair is about this model. ``score`` tells outputs on the first pair of ``canaries`` apart;
+    without one, a score is learned. A run of the mechanism takes about ``slowness`` times as long as most.
     """
 
     name: str
