@@ -2,8 +2,9 @@
 """Coverage of the intervals of ``draws="auto"``, and their width beside the non-private interval.
 
 Simulated data: d standard normal features, coefficients N(0, 1/d) (counts: N(0, 1/(4d))), an intercept
-N(0, 1/4); residual scale 0.5 for linear, three classes for multinomial regression; no declared bounds. Coverage is the share of all coefficients and intercepts, over all repetitions, whose interval holds
-the truth. The width is relative to that of the efficient non-private interval, which is 2 * 1.96 times the
+N(0, 1/4); residual scale 0.5 for linear, three classes for multinomial regression; no declared bounds.
+Coverage is the share of all coefficients and intercepts, over all repetitions, whose interval holds the
+truth. The width is relative to that of the efficient non-private interval, which is 2 * 1.96 times the
 inverse root of Fisher's information.
 
     scripts/bench coverage --write               the table of docs/uncertainty.md; hours
