@@ -108,7 +108,7 @@ class Subject:
         neighbours: Neighbours = "replace_one",
         rounds: int | None = None,
     ) -> Any:
-        """The mechanism with its guarantee, for the model that is attacked, in ``rounds`` if they are known."""
+        """The mechanism with its guarantee, for the model that is attacked, made ready for ``rounds``."""
         mechanism = self.build(self.model)
         if rounds is not None and self.for_rounds is not None:
             mechanism = self.for_rounds(mechanism, rounds)
