@@ -46,7 +46,8 @@ def squared_errors(n: int, seed: int, *, centred: bool) -> np.ndarray:
     errors = np.empty((len(EPSILONS), 2))
     for i, epsilon in enumerate(EPSILONS):
         for j, beta in enumerate(("auto", "paper")):
-            model = onedraw.LogisticRegression(epsilon=epsilon, beta=beta, classes=[0, 1])
+            mechanism = onedraw.mechanisms.OnePosterior(beta=beta)
+            model = onedraw.LogisticRegression(epsilon=epsilon, mechanism=mechanism, classes=[0, 1])
             draws = onedraw.unsafe.posterior_draws(model, features, labels, draws=DRAWS, random_state=seed)
             errors[i, j] = np.mean((draws - truth) ** 2)
     return errors

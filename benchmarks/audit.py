@@ -7,7 +7,7 @@ The mechanisms are those of ``onedraw.audit.subjects``. Exits with 6 if a claime
 
     scripts/audit                            epsilon 1, 10,000 rounds each, fewer of slow mechanisms
     scripts/audit --write                    ... and the table written to docs/audit.md
-    scripts/audit --rounds 500 --tries 20 --only one-posterior adassp
+    scripts/audit --rounds 500 --tries 20 --only one_posterior adassp
     scripts/audit --checkpoint audit-runs    go on after an interruption
 """
 
@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     findings = []
     for subject, relation in tasks:
         began = time.perf_counter()
-        checkpoint = options.checkpoint and str(options.checkpoint / f"{subject.name}-{relation}.jsonl")
+        checkpoint = options.checkpoint and str(options.checkpoint / runs_file(subject.name, relation))
         finding = audit_subject(
             subject,
             epsilon=options.epsilon,
@@ -81,6 +81,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.write:
         write_section(PAGE, "audit", f"{as_markdown(findings)}\n\n{_note(options, confidence)}")
     return CONTRADICTED if any(finding.contradicted for finding in findings) else 0
+
+
+def runs_file(name: str, relation: str) -> str:
+    """Where the finished runs of a subject are; no colon, which not every file system allows."""
+    return f"{name.replace(':', '-')}-{relation}.jsonl"
 
 
 def as_markdown(findings: list) -> str:

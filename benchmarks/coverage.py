@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coverage of the intervals of ``draws="auto"``, and their width beside the non-private interval.
 
-Simulated data: d standard normal features, coefficients N(0, 1/d) (Poisson: N(0, 1/(4d))), an intercept
-N(0, 1/4); residual standard deviation 0.5 for linear, three classes for multinomial regression; no declared
-bounds. Coverage is the share of all coefficients and intercepts, over all repetitions, whose interval holds
-the truth. The width is relative to that of the efficient non-private interval, which is 2 * 1.96 times the
+Simulated data: d standard normal features, coefficients N(0, 1/d) (counts: N(0, 1/(4d))), an intercept
+N(0, 1/4); residual scale 0.5 for linear, three classes for multinomial regression; no declared bounds.
+Coverage is the share of all coefficients and intercepts, over all repetitions, whose interval holds the
+truth. The width is relative to that of the efficient non-private interval, which is 2 * 1.96 times the
 inverse root of Fisher's information.
 
     scripts/bench coverage --write               the table of docs/uncertainty.md; hours
@@ -19,14 +19,27 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from _table import markdown, read_section, write_section
 
 import onedraw
-from onedraw.families import Categorical, Family
+from onedraw.estimators.base import PrivateEstimator
+from onedraw.families import (
+    Bernoulli,
+    Categorical,
+    Family,
+    Gaussian,
+    Laplace,
+    NegativeBinomial,
+    Poisson,
+    StudentT,
+)
+from onedraw.model import RegressionModel
 from onedraw.uncertainty import intervals
 
 PAGE = Path(__file__).parent.parent / "docs" / "uncertainty.md"
@@ -41,6 +54,34 @@ SIZES: dict[str, dict[str, tuple]] = {
 }
 REPEATS = {"smoke": 20, "paper": 500}
 SIGMA, CLASSES = 0.5, 3
+
+
+@dataclass(frozen=True)
+class Design:
+    """A regression to simulate and fit; ``spread`` is the standard deviation of its linear predictor."""
+
+    family: Family
+    estimator: Callable[..., PrivateEstimator]
+    spread: float = 1.0
+    outputs: int = 1
+
+
+DESIGNS = {
+    "logistic": Design(Bernoulli(), partial(onedraw.LogisticRegression, classes=range(2))),
+    "multinomial": Design(
+        Categorical(num_classes=CLASSES),
+        partial(onedraw.LogisticRegression, classes=range(CLASSES)),
+        outputs=CLASSES,
+    ),
+    "linear": Design(Gaussian(), onedraw.LinearRegression),
+    "student_t": Design(StudentT(), partial(onedraw.LinearRegression, errors="student_t")),
+    "laplace": Design(Laplace(), partial(onedraw.LinearRegression, errors="laplace")),
+    "poisson": Design(Poisson(), onedraw.PoissonRegressor, spread=0.5),
+    "negative_binomial": Design(
+        NegativeBinomial(dispersion=1.0), onedraw.NegativeBinomialRegressor, spread=0.5
+    ),
+}
+"""By the name of their rows, in the order of the table."""
 HEADER = ["family", "features", "n", "epsilon", "draws", "90%", "95%", "scale 95%", "width", "declined"]
 HEADER += ["repeats"]
 POOLED = ["family", "rows", "fewest repeats", "intervals", "90%", "lowest row", "95%", "lowest row"]
@@ -56,62 +97,72 @@ class Case:
     epsilon: float
     delta: float = 0.0
 
+    @property
+    def design(self) -> Design:
+        return DESIGNS[self.family]
 
-def estimator(case: Case, seed: int) -> onedraw.estimators.base.PrivateRegression:
+
+def estimator(case: Case, seed: int) -> PrivateEstimator:
     # A stream of its own for every row: with a common one, neighbouring rows would err together.
     stream = np.random.SeedSequence([seed, case.n, case.d, round(1000 * case.epsilon)]).generate_state(1)[0]
-    common = {"epsilon": case.epsilon, "delta": case.delta, "draws": "auto", "random_state": int(stream)}
-    if case.family == "linear":
-        return onedraw.LinearRegression(**common)
-    if case.family == "poisson":
-        return onedraw.PoissonRegressor(**common)
-    return onedraw.LogisticRegression(classes=range(CLASSES if case.family == "multinomial" else 2), **common)
+    return case.design.estimator(
+        epsilon=case.epsilon,
+        delta=case.delta,
+        mechanism="one_posterior",
+        draws="auto",
+        random_state=int(stream),
+    )
 
 
 def simulate(case: Case, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Features, responses and the true working parameters."""
     rng = np.random.default_rng([1, seed, case.n, case.d, round(1000 * case.epsilon)])
-    q = CLASSES - 1 if case.family == "multinomial" else 1
-    spread = 0.5 if case.family == "poisson" else 1.0
+    family, q = case.design.family, case.design.family.num_predictors
     X = rng.standard_normal((case.n, case.d))
-    coefficients = spread * rng.standard_normal((q, case.d)) / np.sqrt(case.d)
+    coefficients = case.design.spread * rng.standard_normal((q, case.d)) / np.sqrt(case.d)
     intercepts = 0.5 * rng.standard_normal(q)
     eta = coefficients @ X.T + intercepts[:, None]
     truth = np.append(coefficients.ravel(), intercepts)
-    if case.family == "linear":
-        return X, eta[0] + SIGMA * rng.standard_normal(case.n), np.append(truth, SIGMA)
-    if case.family == "poisson":
-        return X, rng.poisson(np.exp(eta[0])), truth
-    if case.family == "logistic":
-        return X, (rng.random(case.n) < 1.0 / (1.0 + np.exp(-eta[0]))).astype(int), truth
-    return X, Categorical(num_classes=CLASSES).sample(eta[:, :, None], rng)[:, 0].astype(int), truth
+    scale = np.array(SIGMA) if family.has_scale else None
+    response = family.sample(columns(family, eta), rng, scale)[:, 0]
+    return X, response, np.append(truth, SIGMA) if family.has_scale else truth
 
 
-def plain_errors(model: onedraw.model.RegressionModel, X: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def columns(family: Family, eta: np.ndarray) -> np.ndarray:
+    """Linear predictors (q, n) in the shape that the family takes, one parameter value a column."""
+    return eta[..., None] if family.vector_predictor else eta[0][:, None]
+
+
+def curvatures(family: Family, eta: np.ndarray) -> np.ndarray:
+    """Fisher's information (q, q, n) of one record in its linear predictors (q, n)."""
+    q, n = eta.shape
+    if family.has_scale:
+        return np.full((1, 1, n), family.location_information(1.0, SIGMA))
+    at = columns(family, eta)
+    # Linear in the response, if it depends on it at all: its expectation is its value at the mean.
+    mean = np.zeros((n, 1)) if family.vector_predictor else family.mean(at)
+    second = family.log_density_derivatives(mean, at).d2_eta
+    assert second is not None
+    return -second.reshape(q, q, n)
+
+
+def plain_errors(model: RegressionModel, X: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """Non-private standard errors in original units, from Fisher's information at the truth."""
-    family: Family = model.family()
+    family = model.family
     q, d = family.num_predictors, X.shape[1]
     design = np.column_stack([X, np.ones(len(X))])
     location = truth[: q * (d + 1)]
     eta = location[: q * d].reshape(q, d) @ X.T + location[q * d :, None]
-    if model.kind == "linear":
-        curvature = np.full((1, 1, len(X)), SIGMA**-2)
-    elif model.kind == "poisson":
-        curvature = np.exp(eta)[None]
-    elif model.kind == "logistic":
-        curvature = (np.exp(-eta) / (1.0 + np.exp(-eta)) ** 2)[None]
-    else:
-        found = family.log_density_derivatives(np.zeros((len(X), 1)), eta[:, :, None])
-        assert found.d2_eta is not None
-        curvature = -found.d2_eta[..., 0]
-    information = np.einsum("abn,ni,nj->aibj", curvature, design, design).reshape(q * (d + 1), -1)
+    information = np.einsum("abn,ni,nj->aibj", curvatures(family, eta), design, design)
+    information = information.reshape(q * (d + 1), -1)
     covariance = np.linalg.inv(information)
     # Predictors stand in blocks (coefficients, intercept); working parameters have all intercepts last.
     order = [a * (d + 1) + i for a in range(q) for i in range(d)] + [a * (d + 1) + d for a in range(q)]
     covariance = covariance[np.ix_(order, order)]
     points = np.zeros((len(order) + 1, model.dim))
     points[1:, : len(order)] = np.eye(len(order))
-    flat = model.original_units(points).flat()[:, : model.num_outputs * (d + 1)]
+    flat = model.original_units(points).flat()
+    flat = flat[:, :-1] if model.has_scale else flat
     rows = (flat[1:] - flat[0]).T
     return np.sqrt(np.einsum("oi,ij,oj->o", rows, covariance, rows))
 
@@ -126,10 +177,8 @@ def run(case: Case, repeats: int, seconds: float) -> list[str]:
             break
         X, y, truth = simulate(case, seed)
         model = estimator(case, seed)
-        if seed == 0:
-            model._prepare(X, y)  # chooses how many draws, and makes none
-            if not model.draws_choice_.trusted:
-                return [*name, "1", "refused", "refused", "", "", "", ""]
+        if seed == 0 and not model.plan(X).mechanism.draws_choice.trusted:
+            return [*name, "1", "refused", "refused", "", "", "", ""]
         model.fit(X, y)
         draws, done = model.release_.guarantee.draws, done + 1
         released = model.release_.model
@@ -143,7 +192,7 @@ def run(case: Case, repeats: int, seconds: float) -> list[str]:
             covered[level].append((ends[:, 0] <= target) & (target <= ends[:, 1]))
         plain = plain_errors(released, X, truth)
         widths.append(np.median(np.diff(found[0.95])[: len(plain), 0] / (2 * 1.96 * plain)))
-    scale = case.family == "linear"
+    scale = case.design.family.has_scale
     shares = []
     for level in covered:
         hits = np.array(covered[level]) if covered[level] else np.full((1, 2), np.nan)
@@ -170,7 +219,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--size", choices=sorted(SIZES), default="paper")
     parser.add_argument("--repeats", type=int, help="per row; 500 at paper size")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="per row; at least 5 repetitions")
-    parser.add_argument("--families", nargs="+", choices=SIZES["paper"]["families"])
+    parser.add_argument("--families", nargs="+", choices=list(DESIGNS))
     parser.add_argument("--n", nargs="+", type=int)
     parser.add_argument("--epsilon", nargs="+", type=float)
     parser.add_argument("--d", nargs="+", type=int)
@@ -200,11 +249,11 @@ def write(rows: list[list[str]], section: str) -> None:
 def pooled(rows: list[list[str]]) -> list[list[str]]:
     """By family and over all: coverage, each row weighted by its intervals, and the lowest of any row."""
     given = [row for row in rows if row[5] != "refused"]
-    names = [name for name in SIZES["paper"]["families"] if any(row[0] == name for row in given)]
+    names = [name for name in DESIGNS if any(row[0] == name for row in given)]
     lines = []
     for name in [*names, "all"]:
         chosen = [row for row in given if name in (row[0], "all")]
-        outputs = np.array([CLASSES if row[0] == "multinomial" else 1 for row in chosen])
+        outputs = np.array([DESIGNS[row[0]].outputs for row in chosen])
         fits = np.array([int(row[10]) - int(row[9]) for row in chosen])
         intervals_given = outputs * (np.array([int(row[1]) for row in chosen]) + 1) * fits
         levels = np.array([[float(row[5]), float(row[6])] for row in chosen])
@@ -218,7 +267,7 @@ def pooled(rows: list[list[str]]) -> list[list[str]]:
 def merged(old: list[list[str]], new: list[list[str]]) -> list[list[str]]:
     """The rows of the page, those of this run in the place of older ones, in the order of the study."""
     rows = {tuple(row[:4]): row for row in [*old, *new]}
-    families = SIZES["paper"]["families"]
+    families = list(DESIGNS)
 
     def order(key: tuple[str, ...]) -> tuple[float, ...]:
         return families.index(key[0]), int(key[1]), int(key[2].replace(",", "")), float(key[3])

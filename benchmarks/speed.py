@@ -5,9 +5,10 @@ Fits are interleaved, so that a noisy machine slows both; the ratio is that of t
 the peak of NumPy's allocations during the fit over the size of the data. Acceptance and passes (log
 densities, each a pass over the data) are read from the private diagnostics, which no release contains.
 
-    scripts/bench                    all sizes, printed
-    scripts/bench --write            ... and written to docs/benchmarks.md
-    scripts/bench --sizes 1000x2     one size
+    scripts/bench                              all sizes, printed
+    scripts/bench --write                      ... and written to docs/benchmarks.md
+    scripts/bench --sizes 1000x2               one size
+    scripts/bench --mechanism tilted_fit       another mechanism; only a draw has passes and an acceptance
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from _table import machine, markdown, write_section
 
 import onedraw
 from onedraw._random import secure_generator
+from onedraw.mechanisms import OnePosterior
+from onedraw.records import Records
+from onedraw.registry import MECHANISMS
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 SIZES = ("1000x2", "45000x10", "45000x100", "1000000x10")
@@ -38,10 +42,10 @@ def simulate(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     return features, (rng.random(n) < 1.0 / (1.0 + np.exp(-eta))).astype(int)
 
 
-def measure(n: int, d: int, repeats: int) -> list[str]:
+def measure(n: int, d: int, repeats: int, mechanism: str) -> list[str]:
     """One row of the table."""
     features, labels = simulate(n, d)
-    private = onedraw.LogisticRegression(epsilon=1.0)
+    private = onedraw.LogisticRegression(epsilon=1.0, mechanism=mechanism, classes=[0, 1])
     plain = sklearn.linear_model.LogisticRegression()
     times: dict[str, list[float]] = {"private": [], "plain": []}
     for _ in range(repeats):
@@ -53,9 +57,6 @@ def measure(n: int, d: int, repeats: int) -> list[str]:
     private.fit(features, labels)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    mechanism, model, data, _ = private._prepare(features, labels)
-    draws = mechanism.draws(data, 200 if d < 50 else 20, secure_generator())
-    one = mechanism.draws(data, 1, secure_generator())
     best = {name: min(values) for name, values in times.items()}
     return [
         f"{n:,}",
@@ -64,9 +65,19 @@ def measure(n: int, d: int, repeats: int) -> list[str]:
         f"{1e3 * best['private']:.1f} ms",
         f"{best['private'] / best['plain']:.1f}",
         f"{peak / features.nbytes:.2f}",
-        f"{one.diagnostics['passes']:.0f}",
-        f"{draws.diagnostics['acceptance']:.3f}",
+        *work(private, features, labels),
     ]
+
+
+def work(private: onedraw.LogisticRegression, features: np.ndarray, labels: np.ndarray) -> list[str]:
+    """Passes of one draw and acceptance of many, where there is a posterior to draw from. Private."""
+    drawn = private.plan(features).mechanism
+    if not isinstance(drawn, OnePosterior):
+        return ["-", "-"]
+    records = Records(features=features, response=labels.astype(float))
+    many = drawn.draws(records, 200 if features.shape[1] < 50 else 20, secure_generator())
+    one = drawn.draws(records, 1, secure_generator())
+    return [f"{one.diagnostics['passes']:.0f}", f"{many.diagnostics['acceptance']:.3f}"]
 
 
 def import_ratio(repeats: int = 5) -> float:
@@ -84,13 +95,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sizes", nargs="+", default=SIZES, metavar="NxD")
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--mechanism", choices=list(MECHANISMS), default=OnePosterior.name, metavar="NAME")
     parser.add_argument("--write", action="store_true", help="write the table to docs/benchmarks.md")
     options = parser.parse_args()
     header = ["n", "d", "scikit-learn", "private", "ratio", "memory / data", "passes", "acceptance"]
     rows = []
     for size in options.sizes:
         n, d = (int(part) for part in size.split("x"))
-        rows.append(measure(n, d, options.repeats))
+        rows.append(measure(n, d, options.repeats, options.mechanism))
         print("  ".join(rows[-1]), flush=True)
     table = markdown(header, rows)
     note = f"Importing onedraw takes {import_ratio():.2f} times as long as importing `sklearn.linear_model`."

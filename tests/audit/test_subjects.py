@@ -177,8 +177,8 @@ def halved(kind):
 def unclipped(kind):
     class Unclipped(kind):
         @property
-        def plan(self):
-            return dataclasses.replace(super().plan, clip=1e6)
+        def run(self):
+            return dataclasses.replace(super().run, clip=1e6)
 
     Unclipped.__name__ = kind.__name__
     return Unclipped

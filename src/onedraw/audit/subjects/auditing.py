@@ -19,7 +19,6 @@ from onedraw.audit.exact import Laws, output_laws, worst_pair
 from onedraw.audit.finding import Finding
 from onedraw.audit.pairs import Pair
 from onedraw.audit.releasing import computed
-from onedraw.audit.subjects.networks import one_chain_per_round
 from onedraw.audit.subjects.subject import Subject
 from onedraw.mechanisms import Mechanism
 from onedraw.records import Records
@@ -62,8 +61,7 @@ def audit_subject(
     """Audit one mechanism at one guarantee; ``rounds`` are on both data sets together."""
     whole(rounds=rounds, minimum=2, remedy="Half of them are run on each data set.")
     significance(confidence)
-    mechanism = subject.calibrated(epsilon=epsilon, delta=delta, neighbours=neighbours)
-    mechanism = one_chain_per_round(mechanism, rounds)
+    mechanism = subject.calibrated(epsilon=epsilon, delta=delta, neighbours=neighbours, rounds=rounds)
     claimed = mechanism.guarantee
     drawn = hasattr(mechanism, "posterior")
     if not drawn and not has_known_density(mechanism):

@@ -28,6 +28,7 @@ SCHEDULED = 200
 ONE_STEP: dict[str, Any] = {"batch_size": 1, "epochs": 1, "optimiser": "sgd", "learning_rate": 0.1}
 GRADIENTS: dict[str, Any] = {"delta": DELTA, "size": LONG, "spread": 3.0}
 PRIOR_SCALE = 3.0
+"""As wide as that of regressions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +51,8 @@ def along_the_canary(outputs: Array) -> Array:
     return np.asarray(outputs @ np.array([LONG, 1.0]))
 
 
-def one_chain_per_round(mechanism: Any, rounds: int) -> Any:
+def one_chain_per_round(mechanism: NetworkDraw, rounds: int) -> NetworkDraw:
     """The mechanism with as many chains as it is drawn from on one data set: their draws are independent."""
-    if not isinstance(mechanism, NetworkDraw):
-        return mechanism
     return replace(mechanism, sampler=replace(mechanism.sampler, chains=max(2, rounds // 2)))
 
 
@@ -63,6 +62,7 @@ NETWORKS = (
         build=lambda model: _posterior(warmup=300, kept=8, min_ess=10.0, max_rhat=1.3),
         fitted=lambda model: _posterior(),
         spread=3.0,
+        for_rounds=one_chain_per_round,
         slowness=20,
     ),
     NetworkSubject(

@@ -43,14 +43,16 @@ class Subject:
     """A mechanism to audit. ``build`` makes it, uncalibrated, for a model.
 
     ``family`` says what the responses are, and ``responses`` the extremes of those of crafted records.
-    ``width`` and ``intercept`` describe the model that is attacked, ``bounded`` that the range of its
+    ``width`` and ``intercept`` describe the model that is attacked; with ``bounded`` the range of its
     features is declared as [-1, 1]. Accuracy is measured on two features and an intercept, or on the
-    intercept alone where ``regresses`` is not set, with the mechanism that ``fitted``
-    builds, by default the same, on data whose coefficients have standard deviation ``spread``. ``size`` is
-    that of the features of crafted records. ``num_records`` is the declared number of records, where the
-    mechanism needs one. ``papers_pair`` says that the published pair is about this model. ``score`` tells
-    outputs on the first pair of ``canaries`` apart; without one, a score is learned. A run of the mechanism
-    takes about ``slowness`` times as long as most.
+    intercept alone where ``regresses`` is not set, with the mechanism that ``fitted`` builds, by default the
+    same, on data whose coefficients have standard deviation ``spread``.
+
+    ``size`` is that of the features of crafted records. ``num_records`` is the declared number of records,
+    where the mechanism needs one. ``papers_pair`` says that the published pair is about this model. ``score``
+    tells outputs on the first pair of ``canaries`` apart; without one, a score is learned. ``for_rounds``
+    gives the uncalibrated mechanism the options that an attack of so many rounds asks for. A run of the
+    mechanism takes about ``slowness`` times as long as most.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Subject:
     papers_pair: bool = False
     size: float = 1.0
     score: Score | None = None
+    for_rounds: Callable[[Any, int], Any] | None = None
     slowness: int = 1
 
     @property
@@ -98,12 +101,19 @@ class Subject:
         )
 
     def calibrated(
-        self, *, epsilon: float, delta: float | None = None, neighbours: Neighbours = "replace_one"
+        self,
+        *,
+        epsilon: float,
+        delta: float | None = None,
+        neighbours: Neighbours = "replace_one",
+        rounds: int | None = None,
     ) -> Any:
-        """The mechanism with its guarantee, for the model that is attacked."""
-        return self._calibrated(
-            self.build, Shape(model=self.model, num_records=self.num_records), epsilon, delta, neighbours
-        )
+        """The mechanism with its guarantee, for the model that is attacked, made ready for ``rounds``."""
+        mechanism = self.build(self.model)
+        if rounds is not None and self.for_rounds is not None:
+            mechanism = self.for_rounds(mechanism, rounds)
+        shape = Shape(model=self.model, num_records=self.num_records)
+        return self._calibrated(mechanism, shape, epsilon, delta, neighbours)
 
     def calibrated_to_fit(
         self,
@@ -116,21 +126,17 @@ class Subject:
         """The mechanism with its guarantee, for the model whose accuracy is measured."""
         declared = None if self.num_records is None else num_records
         shape = Shape(model=self.fitted_model, num_records=declared)
-        return self._calibrated(self.fitted or self.build, shape, epsilon, delta, neighbours)
+        mechanism = (self.fitted or self.build)(shape.model)
+        return self._calibrated(mechanism, shape, epsilon, delta, neighbours)
 
     def _calibrated(
-        self,
-        build: Callable[[Any], Any],
-        shape: Shape,
-        epsilon: float,
-        delta: float | None,
-        neighbours: Neighbours,
+        self, mechanism: Any, shape: Shape, epsilon: float, delta: float | None, neighbours: Neighbours
     ) -> Any:
         one_of(self.relations, neighbours=neighbours, remedy=f"{self.name} offers these.")
         request = Request(
             epsilon=epsilon, delta=self.delta if delta is None else delta, neighbours=neighbours
         )
-        return build(shape.model).calibrate(request, shape)
+        return mechanism.calibrate(request, shape)
 
     # -- what to attack it on
 
