@@ -124,8 +124,9 @@ def table(of: Family, n: int = ROWS, d: int = 1, seed: int = 0) -> tuple[Any, An
 
 
 def facts(release: Release) -> dict[str, Any]:
-    """All that a release says apart from its draws and what follows from them."""
+    """All that a release says apart from its draws, the values of its statistics, and what follows."""
     content = release.to_dict()
+    content["statistics"] = {name: len(found.values) for name, found in release.statistics.items()}
     return {key: content[key] for key in content if key not in ("draws", "parameters", "digest")}
 
 

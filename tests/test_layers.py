@@ -165,12 +165,12 @@ def test_only_a_listed_few_open_private_data():
 def test_a_release_is_made_of_data_in_one_place_only():
     """Elsewhere a release is read from its file (``cls(...)`` in ``release`` itself)."""
     makers = uses("Release", called=True)
-    assert makers <= {"publishing", "release", "release.files", "release.value"}
+    assert makers <= {"publishing", "release.release", "release.file"}
     assert "publishing" in makers
 
 
 def test_only_publishing_computes_a_mechanism_and_charges_a_ledger():
     computing = {module for module in uses("compute", called=True) if not module.startswith("research.")}
-    assert computing == {"publishing"}
+    assert computing <= {"publishing", "audit.releasing"}  # an audit looks at what publish would let out
     assert uses("charge", called=True) <= {"publishing", "cli.ledger"}
     assert uses("check_affordable", called=True) == {"publishing"}

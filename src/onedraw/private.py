@@ -30,6 +30,8 @@ T = TypeVar("T")
 class Withheld:
     """Base of objects that hold private data and do not show it."""
 
+    __slots__ = ()
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(...)"
 

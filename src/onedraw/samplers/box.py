@@ -43,6 +43,7 @@ from onedraw.errors import InvalidInput, SamplingError
 from onedraw.families import FAMILIES, Cell
 from onedraw.losses import BetaDivergence
 from onedraw.posterior import Posterior
+from onedraw.private import Withheld
 from onedraw.samplers.base import Draws, Evidence, PosteriorFacts
 from onedraw.samplers.modes import find_modes
 from onedraw.samplers.tilted import draw_tilted, log_tilt
@@ -126,7 +127,7 @@ class BoxSampler:
             )
 
 
-class _Tree:
+class _Tree(Withheld):
     """Leaf cells and their envelope, in coordinates v with (coefficients, log scale) = origin + axes @ v."""
 
     def __init__(self, posterior: Posterior, rng: np.random.Generator) -> None:

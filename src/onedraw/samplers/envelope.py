@@ -23,6 +23,7 @@ import numpy as np
 from scipy import linalg, special
 
 from onedraw.priors import Prior
+from onedraw.private import Withheld
 from onedraw.types import Array
 
 
@@ -36,8 +37,8 @@ class Component(Protocol):
     def sample(self, rng: np.random.Generator, num: int) -> Array: ...
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StudentT:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class StudentT(Withheld):
     """Multivariate t with shape matrix ``precision``^-1."""
 
     location: Array
@@ -111,8 +112,8 @@ class PriorComponent:
         return self.prior.sample(rng, num, self.dim)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Mixture:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Mixture(Withheld):
     """A finite mixture of components; weights sum to one."""
 
     components: Sequence[Component]

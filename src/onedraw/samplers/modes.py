@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onedraw.posterior import Posterior
+from onedraw.private import Withheld
 from onedraw.types import Array
 
 SUBSAMPLES = (1024, 16_384, 262_144)
@@ -30,8 +31,8 @@ RECENTRING_STEPS = 4
 MAX_STEPS = 60
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Mode:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Mode(Withheld):
     """A local maximum: where, how high, and the precision matrix (minus the Hessian, made positive
     definite).
     """
