@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from onedraw._validate import one_of, positive, whole
-from onedraw.advice import LeaveOut, Set
+from onedraw.advice import Set
 from onedraw.errors import InvalidInput, SamplingError
 from onedraw.estimators import Header
 from onedraw.estimators.kinds import ESTIMATORS
@@ -117,8 +117,8 @@ class Forecast:
         if not worst.failed:
             return ""
         return (
-            f"At epsilon {worst.epsilon:g}, {worst.failed:.0%} of the fits by {self.mechanism} were charged and "
-            "released nothing: choose another mechanism, or fewer features."
+            f"At epsilon {worst.epsilon:g}, {worst.failed:.0%} of the fits by {self.mechanism} were charged "
+            "and released nothing: choose another mechanism, or fewer features."
         )
 
 
@@ -207,9 +207,7 @@ def _labels(kind: str, classes: int | None) -> dict[str, Any]:
     estimator = ESTIMATORS[kind]
     if "classes" not in {part.name for part in fields(estimator)}:
         if classes is not None:
-            raise InvalidInput(
-                f"A {kind} model has no classes, got classes={classes!r}.", advice=LeaveOut("classes")
-            )
+            raise InvalidInput(f"A {kind} model has no classes, got {classes!r}. Leave their number out.")
         return {}
     counts = (2, 3) if classes is None else (whole(minimum=2, classes=classes),)
     for count in counts:

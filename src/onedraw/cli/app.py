@@ -128,7 +128,8 @@ class Commands(click.Group):
 
 def charge_of(error: BaseException) -> str:
     """What there is to say about the charge behind which an error happened."""
-    return CHARGE_STANDS if getattr(error, "charged", False) else ""
+    marked = (error, error.__cause__)  # click raises its own error from an interrupt
+    return CHARGE_STANDS if any(getattr(one, "charged", False) for one in marked) else ""
 
 
 def report(error: Exception, *, as_json: bool = False, flags: set[str] | None = None) -> None:

@@ -55,13 +55,6 @@ class Header:
         """As of a table; no rows where their number is not known."""
         return self.num_records or 0, len(self.features)
 
-    def column_names(self) -> tuple[str, ...]:
-        """The names, for scikit-learn."""
-        return self.features
-
-    def __dataframe__(self, **options: Any) -> Header:
-        return self
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):
@@ -183,8 +176,7 @@ class PrivateEstimator(BaseEstimator):
         ``read`` returns the features, (n, d) in the order of the plan, and the response. It is called once,
         and only after a ledger was found to pay: ``estimator.plan(Header(features=...))`` needs no table.
         """
-        features = plan.model.features
-        self.n_features_in_, self.feature_names_in_ = len(features), np.array(features, dtype=object)
+        self._see(Header(features=plan.model.features), None)
 
         def records() -> Private[Records]:
             found = read()
@@ -236,6 +228,9 @@ class PrivateEstimator(BaseEstimator):
 
     def _see(self, X: Any, y: Any) -> None:
         """Take names and number of the features, and nothing else."""
+        if isinstance(X, Header):
+            self.n_features_in_, self.feature_names_in_ = len(X.features), np.array(X.features, dtype=object)
+            return
         self.__dict__.pop("n_features_in_", None)
         given = {} if y is None else {"y": y}
         validate_data(self, X, **given, skip_check_array=True)
