@@ -2,14 +2,17 @@
 """How accurate a release would be, simulated before anything is spent: no data enter here.
 
 Records are simulated from public assumptions only: features uniform over their declared range (-1 to 1 in
-working units), coefficients drawn from the prior or all of one size with random signs, responses from the
-model. The private posterior and a non-private fit then see the same simulated records. What one draw costs is
-averaged over several draws of each posterior, so that few simulated tables suffice.
+working units), coefficients either all of one size with random signs, or normal and such that the linear
+predictor has standard deviation 1, responses drawn by the family of the model. The private mechanism and a
+fit without privacy, the mode of the same model under a normal prior, then see the same simulated records.
+
+What one draw of a posterior costs is averaged over several draws of each, so that few simulated tables
+suffice; other mechanisms release once for each table.
 
 The answer is as good as the assumptions: real features are correlated, and fill less of their range.
 
->>> outlook = plan("logistic", rows=500, features=2, epsilons=(0.5, 5.0), repeats=2, effect_size=1.0, seed=0)
->>> [row.epsilon for row in outlook.rows], outlook.rows[0].private > outlook.rows[1].private
+>>> found = plan("logistic", rows=500, features=2, epsilons=(0.5, 5.0), repeats=2, effect_size=1.0, seed=0)
+>>> [row.epsilon for row in found.rows], found.rows[0].private > found.rows[1].private
 ([0.5, 5.0], True)
 """
 
@@ -17,37 +20,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from scipy import special
-from sklearn import linear_model
 
 from onedraw._validate import one_of, positive, whole
-from onedraw.errors import InvalidInput
-from onedraw.estimators import LinearRegression, LogisticRegression, PoissonRegressor
+from onedraw.advice import Set
+from onedraw.errors import InvalidInput, SamplingError
+from onedraw.estimators import Header
+from onedraw.estimators.kinds import ESTIMATORS
+from onedraw.losses import Gibbs
+from onedraw.mechanisms import OnePosterior
+from onedraw.model import RegressionModel
+from onedraw.posterior import Posterior
+from onedraw.priors import Prior, ScalePrior
+from onedraw.samplers.modes import climb
 from onedraw.types import Array
 from onedraw.unsafe import posterior_draws
 
-MODELS = ("logistic", "multinomial", "linear", "poisson")
-TWO_CLASSES = "Two classes are a logistic model."
+FORM = RegressionModel.form
+"""The form of model whose coefficients have a truth to be compared with."""
 DRAWS = 16
 REFINEMENTS = 5
-LARGEST_RATE = 1e6  # of a simulated count: beyond it the simulated table says nothing about real ones
+SIGNAL = 1.0
+"""Standard deviation of the linear predictor where no size of the coefficients is given."""
+PRIOR_SCALE = 3.0
+"""Of the fit without privacy, and of a draw that learned nothing where the mechanism has no prior."""
+
+FLOOR_SHARE = 0.1
+"""Of the true residual scale, below which the fit without privacy does not look for it."""
 
 
 @dataclass(frozen=True)
 class Outlook:
     """What to expect at one epsilon: root mean squared errors of the parameters, in working units.
 
-    ``prior`` is the error of a draw that has learned nothing.
+    ``prior`` is the error of a draw that has learned nothing; ``failed`` the share of fits that would have
+    released nothing, for all their charge.
     """
 
     epsilon: float
     private: float
     non_private: float
     prior: float
+    failed: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -56,10 +73,11 @@ class Outlook:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Forecast:
     """Expected errors by epsilon, and the smallest epsilon that reaches a wanted error, where asked for."""
 
     model: str
+    mechanism: str
     num_rows: int
     num_features: int
     repeats: int
@@ -69,23 +87,39 @@ class Plan:
 
     @property
     def advice(self) -> str:
-        """One plain sentence."""
+        """One or two plain sentences."""
+        return " ".join(filter(None, [self._accuracy, self._failures]))
+
+    @property
+    def _accuracy(self) -> str:
+        last = self.rows[-1]
         if self.wanted_error is None:
-            last = self.rows[-1]
+            if not math.isfinite(last.private):
+                return ""
             return (
                 f"At epsilon {last.epsilon:g} the private coefficients would be {last.ratio:.1f} times as "
                 "far from the truth as the non-private ones."
             )
         if self.smallest_epsilon is None:
             return (
-                f"No epsilon up to {self.rows[-1].epsilon:g} reaches an error of {self.wanted_error:g}; "
-                f"without privacy it would be {self.rows[-1].non_private:.2g}."
+                f"No epsilon up to {last.epsilon:g} reaches an error of {self.wanted_error:g}; "
+                f"without privacy it would be {last.non_private:.2g}."
             )
         if self.smallest_epsilon == self.rows[0].epsilon:
             return (
                 f"An error of {self.wanted_error:g} is reached at epsilon {self.smallest_epsilon:g} already."
             )
         return f"An error of {self.wanted_error:g} needs an epsilon of about {self.smallest_epsilon:.2g}."
+
+    @property
+    def _failures(self) -> str:
+        worst = max(self.rows, key=lambda row: row.failed)
+        if not worst.failed:
+            return ""
+        return (
+            f"At epsilon {worst.epsilon:g}, {worst.failed:.0%} of the fits by {self.mechanism} were charged "
+            "and released nothing: choose another mechanism, or fewer features."
+        )
 
 
 def plan(
@@ -97,65 +131,68 @@ def plan(
     classes: int | None = None,
     effect_size: float | None = None,
     noise: float = 0.5,
-    prior_scale: float = 3.0,
     repeats: int = 20,
     wanted_error: float | None = None,
     seed: int | None = None,
     progress: Callable[[], None] = lambda: None,
     **options: Any,
-) -> Plan:
+) -> Forecast:
     """Simulate releases at each epsilon.
 
     Args:
-        model: "logistic", "multinomial", "linear" or "poisson".
+        model: the kind of a regression: "logistic", "linear" and so on.
         rows, features: the size of the table that is planned for; a public guess.
         epsilons: the privacy losses to compare.
-        classes: how many classes a multinomial model has (3 by default).
-        effect_size: size of every coefficient, with random signs; drawn from the prior if not given.
-        noise: residual standard deviation of a linear model, in working units of the response.
-        prior_scale: of the estimator.
+        classes: how many classes the response has; by default as few as make this kind of model.
+        effect_size: size of every coefficient, with random signs; by default coefficients are normal.
+        noise: residual scale of a model that has one, in working units of the response.
         repeats: simulated tables.
         wanted_error: of the coefficients; the smallest epsilon that reaches it is looked for.
         seed: makes the simulation repeatable.
         progress: called after each simulated fit.
-        options: of the estimator, for example ``delta`` or ``neighbours``.
+        options: of the estimator, for example ``mechanism``, ``delta`` or ``neighbours``.
     """
-    one_of(MODELS, model=model)
+    one_of([name for name, kind in ESTIMATORS.items() if kind.form == FORM], model=model)
     num_rows, num_features = whole(rows=rows), whole(features=features)
     grid = sorted({positive(epsilon=epsilon) for epsilon in epsilons})
     if not grid:
-        raise InvalidInput("Expected at least one epsilon to plan for, for example epsilons=(0.5, 1, 2).")
-    if model != "multinomial" and classes is not None:
-        raise InvalidInput(f"classes is for multinomial models, got model={model!r}. Leave it out.")
-    count = 3 if classes is None else whole(minimum=3, classes=classes, remedy=TWO_CLASSES)
+        raise InvalidInput("Expected at least one epsilon to plan for.", advice=Set("epsilons", (0.5, 1, 2)))
     simulator = _Simulator(
-        model=model,
-        num_rows=num_rows,
-        num_features=num_features,
-        num_classes=count,
+        kind=model,
+        header=Header(features=tuple(f"x{i}" for i in range(num_features)), num_records=num_rows),
+        options={**options, **_labels(model, classes)},
         effect_size=None if effect_size is None else positive(effect_size=effect_size),
         noise=positive(noise=noise),
-        prior_scale=positive(prior_scale=prior_scale),
-        options=options,
     )
+    planned = simulator.planned(grid[0])
     root = np.random.SeedSequence(seed)
-    tables = [simulator.table(np.random.default_rng(child)) for child in root.spawn(whole(repeats=repeats))]
+    tables = [
+        simulator.table(planned.model, np.random.default_rng(child))
+        for child in root.spawn(whole(repeats=repeats))
+    ]
     plain = _root_mean([simulator.non_private_error(table) for table in tables])
-    nothing = _root_mean([float(np.mean(np.square(table.truth))) + prior_scale**2 for table in tables])
+    width = getattr(planned.mechanism, "prior_scale", PRIOR_SCALE)
+    nothing = _root_mean([float(np.mean(np.square(table.truth))) + width**2 for table in tables])
 
-    def private(epsilon: float) -> float:
+    def private(epsilon: float) -> tuple[float, float]:
         errors = []
         for number, table in enumerate(tables):
             errors.append(simulator.private_error(table, epsilon, seed=number))
             progress()
-        return _root_mean(errors)
+        found = [error for error in errors if error is not None]
+        return _root_mean(found), 1.0 - len(found) / len(errors)
 
-    found = tuple(Outlook(epsilon, private(epsilon), plain, nothing) for epsilon in grid)
-    smallest = (
-        None if wanted_error is None else _smallest(found, positive(wanted_error=wanted_error), private)
-    )
-    return Plan(
+    def outlook(epsilon: float) -> Outlook:
+        error, failed = private(epsilon)
+        return Outlook(epsilon, error, plain, nothing, failed)
+
+    found = tuple(map(outlook, grid))
+    smallest = None
+    if wanted_error is not None:
+        smallest = _smallest(found, positive(wanted_error=wanted_error), lambda eps: private(eps)[0])
+    return Forecast(
         model=model,
+        mechanism=planned.mechanism.name,
         num_rows=num_rows,
         num_features=num_features,
         repeats=repeats,
@@ -165,8 +202,24 @@ def plan(
     )
 
 
+def _labels(kind: str, classes: int | None) -> dict[str, Any]:
+    """The classes of the simulated response, as an option of the estimator, where it has such an option."""
+    estimator = ESTIMATORS[kind]
+    if "classes" not in {part.name for part in fields(estimator)}:
+        if classes is not None:
+            raise InvalidInput(f"A {kind} model has no classes, got {classes!r}. Leave their number out.")
+        return {}
+    counts = (2, 3) if classes is None else (whole(minimum=2, classes=classes),)
+    for count in counts:
+        labels = list(range(count))
+        made = estimator(epsilon=1.0, classes=labels).plan(Header(features=("x",))).model.kind
+        if made == kind:
+            return {"classes": labels}
+    raise InvalidInput(f"A response of {counts[0]} classes makes a {made} model, got a {kind} one.")
+
+
 def _root_mean(squares: list[float]) -> float:
-    return math.sqrt(float(np.mean(squares)))
+    return math.sqrt(float(np.mean(squares))) if squares else math.nan
 
 
 def _smallest(rows: tuple[Outlook, ...], wanted: float, private: Callable[[float], float]) -> float | None:
@@ -187,75 +240,90 @@ def _smallest(rows: tuple[Outlook, ...], wanted: float, private: Callable[[float
 
 @dataclass(frozen=True)
 class _Table:
+    model: RegressionModel
     features: Array
     response: Array
-    truth: Array  # coefficients, then intercepts
+    location: Array
+    """The true coefficients and intercepts in working units, contrasts instead of classes."""
+
+    @property
+    def truth(self) -> Array:
+        return _as_seen(self.model, self.location)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Simulator:
     """Simulated tables of one model, and the errors of both fits on them."""
 
-    model: str
-    num_rows: int
-    num_features: int
-    num_classes: int
+    kind: str
+    header: Header
     effect_size: float | None
     noise: float
-    prior_scale: float
-    options: dict[str, Any]
+    options: dict[str, Any] = field(default_factory=dict)
 
-    def table(self, rng: np.random.Generator) -> _Table:
-        features = rng.uniform(-1.0, 1.0, (self.num_rows, self.num_features))
-        outputs = self.num_classes if self.model == "multinomial" else 1
-        shape = (outputs, self.num_features)
+    def estimator(self, epsilon: float, seed: int | None = None) -> Any:
+        return ESTIMATORS[self.kind](epsilon=epsilon, random_state=seed, **self.options)
+
+    def planned(self, epsilon: float) -> Any:
+        return self.estimator(epsilon).plan(self.header)
+
+    def table(self, model: RegressionModel, rng: np.random.Generator) -> _Table:
+        rows, width = self.header.shape
+        predictors = model.family.num_predictors
+        features = rng.uniform(-1.0, 1.0, (rows, width))
         if self.effect_size is None:
-            coefficients = self.prior_scale * rng.standard_normal(shape)
+            # A feature that is uniform on [-1, 1] has variance 1/3.
+            coefficients = SIGNAL * math.sqrt(3.0 / width) * rng.standard_normal((predictors, width))
         else:
-            coefficients = self.effect_size * rng.choice([-1.0, 1.0], shape)
-        if outputs > 1:
-            coefficients -= coefficients.mean(axis=0)  # what the estimator reports sums to zero
-        eta = features @ coefficients.T
-        truth = np.append(coefficients.ravel(), np.zeros(outputs))
-        return _Table(features, self._response(eta, rng), truth)
+            coefficients = self.effect_size * rng.choice([-1.0, 1.0], (predictors, width))
+        eta = coefficients @ features.T
+        eta = eta[:, :, None] if model.family.vector_predictor else eta[0][:, None]
+        scale = np.array(self.noise) if model.family.has_scale else None
+        response = model.family.sample(eta, rng, scale)[:, 0]
+        location = np.append(coefficients.ravel(), np.zeros(predictors * int(model.fit_intercept)))
+        return _Table(model, features, response, location)
 
-    def _response(self, eta: Array, rng: np.random.Generator) -> Array:
-        if self.model == "multinomial":
-            return np.asarray((eta + rng.gumbel(size=eta.shape)).argmax(axis=1), dtype=float)
-        mean = eta[:, 0]
-        if self.model == "logistic":
-            return np.asarray(rng.random(len(mean)) < special.expit(mean), dtype=float)
-        if self.model == "poisson":
-            return np.asarray(rng.poisson(np.minimum(np.exp(mean), LARGEST_RATE)), dtype=float)
-        return np.asarray(mean + self.noise * rng.standard_normal(len(mean)))
-
-    def estimator(self, epsilon: float) -> Any:
-        shared = {"epsilon": epsilon, "prior_scale": self.prior_scale, **self.options}
-        if self.model == "linear":
-            return LinearRegression(noise_scale=self.noise, noise_floor=min(0.1, self.noise), **shared)
-        if self.model == "poisson":
-            return PoissonRegressor(**shared)
-        count = self.num_classes if self.model == "multinomial" else 2
-        return LogisticRegression(classes=list(range(count)), **shared)
-
-    def private_error(self, table: _Table, epsilon: float, seed: int) -> float:
-        """Expected squared error of one draw, mean over the parameters."""
-        draws = posterior_draws(
-            self.estimator(epsilon), table.features, table.response, draws=DRAWS, random_state=seed
-        )
-        return float(np.mean(np.square(draws[:, : len(table.truth)] - table.truth)))
+    def private_error(self, table: _Table, epsilon: float, seed: int) -> float | None:
+        """Expected squared error of a release, mean over the parameters; None if there would be none."""
+        estimator = self.estimator(epsilon, seed)
+        mechanism = estimator.plan(self.header).mechanism
+        try:
+            if isinstance(mechanism, OnePosterior):
+                together = mechanism.guarantee.draws
+                groups = max(1, DRAWS // together)
+                drawn = posterior_draws(
+                    estimator, table.features, table.response, draws=groups * together, random_state=seed
+                )
+                released = drawn.reshape(groups, together, -1).mean(axis=1)
+            else:
+                released = estimator.fit(table.features, table.response).release_.estimate.flat()
+        except SamplingError:
+            return None
+        return float(np.mean(np.square(released[:, : len(table.truth)] - table.truth)))
 
     def non_private_error(self, table: _Table) -> float:
-        """Squared error of the same model without privacy, under the same prior on the coefficients."""
-        fitted = self._non_private().fit(table.features, table.response)
-        estimate = np.append(np.ravel(fitted.coef_), np.ravel(fitted.intercept_))
-        return float(np.mean(np.square(estimate - table.truth)))
+        """Squared error of the same model without privacy, under a normal prior on the coefficients."""
+        model, family, start, noise = table.model, table.model.family, table.location, None
+        if family.has_scale:
+            noise = ScalePrior(floor=FLOOR_SHARE * self.noise)
+            family = replace(family, scale_floor=noise.floor)
+            start = np.append(start, noise.coordinate(self.noise))
+        posterior = Posterior(
+            loss=Gibbs(family),
+            beta=1.0,
+            weight=1.0,
+            prior=Prior(scale=PRIOR_SCALE, noise=noise),
+            features=table.features,
+            response=table.response,
+            fit_intercept=model.fit_intercept,
+        )
+        mode = climb(posterior, start, known=[])  # uphill from the truth is the mode that a fit would find
+        assert mode is not None
+        return float(np.mean(np.square(_as_seen(model, mode.location) - table.truth)))
 
-    def _non_private(self) -> Any:
-        if self.model == "linear":
-            return linear_model.Ridge(alpha=(self.noise / self.prior_scale) ** 2)
-        if self.model == "poisson":
-            return linear_model.PoissonRegressor(
-                alpha=1.0 / (self.num_rows * self.prior_scale**2), max_iter=1000
-            )
-        return linear_model.LogisticRegression(C=self.prior_scale**2, max_iter=1000)
+
+def _as_seen(model: RegressionModel, working: Array) -> Array:
+    """Coefficients (class by class) and intercepts as a release shows them, without a scale."""
+    location = working[: model.num_location]
+    found = model.original_units(np.append(location, [1.0] * int(model.has_scale))[None, :])
+    return np.concatenate([found.coef.ravel(), found.intercept.ravel()])

@@ -41,7 +41,7 @@ FILES = {
     "two columns of one name": (b"Zebra7391,Zebra7391,status\n1,2,dead\n", "same name"),
     "a column without a name": (b"Zebra7391,,status\n1,2,dead\n", "same name, or one has none"),
     "not UTF-8": (b"age,status\nZebra7391\xff,dead\n", "is not a CSV file in UTF-8"),
-    "an open quote": (b'age,status\n"Zebra7391,dead\n', "is not a CSV file in UTF-8"),
+    "an open quote": (b'id,age,smoker,status\n1,"Zebra7391,no,dead\n', "is not a CSV file in UTF-8"),
     "nothing": (b"", "is empty"),
     "no rows": (b"id,age,smoker,status\n", "has no rows"),
 }
@@ -74,9 +74,10 @@ SPECS = {
         "missing to be one of its categories",
     ),
     "a missing rule that is no number": ('[columns.age]\nmissing = "x"', "expected a finite number"),
-    "three classes": ('[target]\nclasses = ["a", "b", "c"]', "Use --model multinomial"),
+    "three classes": ('[target]\nclasses = ["a", "b", "c"]', "Set --model multinomial"),
     "classes of two kinds": ('[target]\nclasses = ["a", 1]', "all text or all numbers"),
-    "a noise floor": ("[target]\nnoise_floor = 1", "noise_floor under [target] does not apply to the"),
+    "bounds of a class": ("[target]\nbounds = [0, 1]", "bounds under [target] does not apply to the"),
+    "a noise floor": ("[target]\nnoise_floor = 1", "unknown key 'noise_floor'"),
     "columns as a list": ("columns = [1]", "expected names with values"),
     "use as a text": ('use = "age"', "list of column names"),
     "a column twice": ('use = ["age", "age"]', "names a column twice"),
@@ -94,7 +95,7 @@ OPTIONS = {
     "epsilon 0": (["--epsilon", "0"], "Expected epsilon > 0"),
     "delta 1": (["--delta", "1"], "Expected delta in [0, 1)"),
     "no draws": (["--draws", "0"], "Expected draws"),
-    "some draws": (["--draws", "some"], "neither a whole number nor auto"),
+    "some draws": (["--draws", "some"], "a whole number >= 1 or 'auto', got 'some'"),
     "a negative seed": (["--seed", "-1"], "--seed"),
     "an unknown model": (["--model", "forest"], "forest"),
     "an unknown option": (["--epsilom", "1"], "--epsilom"),
@@ -105,7 +106,7 @@ OPTIONS = {
     "an unknown target": (["--target", "stauts"], "has no column 'stauts'"),
     "an unknown data set": (["--dataset", "patient"], "Did you mean 'patients'?"),
     "proof for too many parameters": (
-        ["--evidence", "proved", "--columns", "more.toml"],
+        ["--mechanism", "one_posterior", "--mechanism-option", "evidence=proved", "--columns", "more.toml"],
         "at most 5 parameters, got 7",
     ),
 }
@@ -122,8 +123,8 @@ def test_a_bad_option_is_refused_before_the_charge(cli, case):
 
 
 def test_a_ledger_needs_a_data_set_and_a_data_set_a_ledger(cli):
-    check(cli, cli.fit("--ledger", "budget.db"), "--ledger and --dataset together")
-    check(cli, cli.fit("--dataset", "patients"), "--ledger and --dataset together")
+    check(cli, cli.fit("--ledger", "budget.db"), "Set --dataset VALUE, or leave --ledger out")
+    check(cli, cli.fit("--dataset", "patients"), "Set --ledger VALUE, or leave --dataset out")
 
 
 def test_a_ledger_that_is_not_there_is_not_created(cli):
@@ -141,7 +142,7 @@ def test_a_table_of_unknown_kind_or_place_is_refused(cli):
 
 def test_text_in_a_count_or_a_negative_count_is_refused(cli):
     cli.write_csv(cli.folder / "counts.csv", {"age": [1, 2], "n": [1, -2]})
-    check(cli, cli.fit(data="counts.csv", target="n", model="poisson", columns=None), "'n' holds something")
+    check(cli, cli.fit(data="counts.csv", target="n", model="poisson", columns=None), "Expected a response of counts")
     cli.write_csv(cli.folder / "counts.csv", {"age": [1, 2], "n": [1, cli.marker]})
     check(cli, cli.fit(data="counts.csv", target="n", model="poisson", columns=None), "not a finite number")
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, TypeVar
 
 import click
@@ -25,6 +24,7 @@ import click
 from onedraw._version import __version__
 from onedraw.cli.output import say, say_json
 from onedraw.errors import (
+    CHARGE_STANDS,
     BudgetExceeded,
     InvalidInput,
     LedgerError,
@@ -49,7 +49,18 @@ CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 """Exit codes by error; 0 is success, 1 an unexpected error, 130 an interrupt. See ``docs/command.md``."""
 
-_CALL = re.compile(r"""Ledger\((?P<path>'[^']*'|"[^"]*")\)\.(?P<verb>\w+)\((?P<args>[^()]*)\)""")
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "audit": ("audit_command", "Attack a mechanism: what epsilon does it show?"),
+    "calibrate": ("calibrate_command", "Beta and weight for a wanted epsilon."),
+    "explain": ("explain_command", "What an attacker can learn about one person."),
+    "fit": ("fit_command", "Fit a model to a table and write a private release."),
+    "ledger": ("ledger_commands", "Keep count of what is released about each data set."),
+    "plan": ("plan_command", "Expected accuracy at each epsilon, without data."),
+    "predict": ("predict_command", "Predict new rows with a release."),
+    "reproduce": ("reproduce_command", "The paper's figures, and whether its claims hold."),
+    "show": ("show_command", "What a release file says."),
+}
+"""The commands, in modules of their names that are imported when they are run; what each is called there."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -58,7 +69,23 @@ def exit_code(error: BaseException) -> int:
 
 
 class Commands(click.Group):
-    """A group whose ``main`` reports errors as this package does."""
+    """A group that imports a command when it is run; its ``main`` reports errors as this package does."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in order."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = getattr(import_module(f"onedraw.cli.{cmd_name}"), COMMANDS[cmd_name][0])
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -76,8 +103,8 @@ class Commands(click.Group):
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message(), err=True)
             sys.exit(2)
-        except (click.Abort, KeyboardInterrupt):
-            say("Stopped.", err=True)
+        except (click.Abort, KeyboardInterrupt) as error:
+            say(f"Stopped. {charge_of(error)}".rstrip(), err=True)
             sys.exit(130)
         except BrokenPipeError:  # the reader of our output left, as head does
             with contextlib.suppress(OSError, ValueError):  # Python would complain at its end
@@ -86,12 +113,26 @@ class Commands(click.Group):
         except Exception as error:
             if debug:
                 traceback.print_exc()
-            report(error, as_json=as_json)
+            report(error, as_json=as_json, flags=self.flags(arguments))
             sys.exit(exit_code(error))
         sys.exit(result if isinstance(result, int) else 0)
 
+    def flags(self, arguments: Sequence[str]) -> set[str] | None:
+        """The options of the command that these arguments name, which advice is worded for."""
+        context = click.Context(self)
+        command = self.get_command(context, next((a for a in arguments if not a.startswith("-")), ""))
+        if command is None:
+            return None
+        return {flag for parameter in command.get_params(context) for flag in parameter.opts}
 
-def report(error: Exception, *, as_json: bool = False) -> None:
+
+def charge_of(error: BaseException) -> str:
+    """What there is to say about the charge behind which an error happened."""
+    marked = (error, error.__cause__)  # click raises its own error from an interrupt
+    return CHARGE_STANDS if any(getattr(one, "charged", False) for one in marked) else ""
+
+
+def report(error: Exception, *, as_json: bool = False, flags: set[str] | None = None) -> None:
     """The error on stderr, in a line or two."""
     code = exit_code(error)
     if isinstance(error, click.UsageError) and error.ctx is not None:
@@ -99,12 +140,13 @@ def report(error: Exception, *, as_json: bool = False) -> None:
     elif isinstance(error, click.ClickException):
         message = error.format_message()
     elif isinstance(error, OnedrawError):
-        message = as_commands(str(error))
+        message = error.for_shell(flags)
     else:
         message = (
             f"Unexpected {type(error).__name__}. "
-            "Add --debug to see where (a traceback can quote data: do not share it unread)."
-        )
+            "Add --debug to see where (a traceback can quote data: do not share it unread). "
+            f"{charge_of(error)}"
+        ).rstrip()
     if as_json:
         content: dict[str, Any] = {"type": type(error).__name__, "message": message, "exit_code": code}
         if isinstance(error, BudgetExceeded):
@@ -112,23 +154,6 @@ def report(error: Exception, *, as_json: bool = False) -> None:
         say_json({"error": content}, err=True)
     else:
         say(f"error: {message}", style="red", err=True)
-
-
-def as_commands(message: str) -> str:
-    """Advice to call Python turned into the command that does the same.
-
-    >>> as_commands("0.1 remains (see: Ledger('a b.db').show('adult')).")
-    "0.1 remains (see: onedraw ledger show 'a b.db' adult)."
-    """
-
-    def command(match: re.Match[str]) -> str:
-        arguments = [match["path"], *filter(None, match["args"].split(", "))]
-        words = [shlex.quote(word[1:-1]) for word in arguments if word[0] in "'\""]
-        words += ["--epsilon ..."] if "epsilon=" in match["args"] else []
-        return " ".join(["onedraw ledger", match["verb"], *words])
-
-    message = message.replace("Ledger(path).create(...)", "onedraw ledger create")
-    return _CALL.sub(command, message)
 
 
 def common(command: F) -> F:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from onedraw.cli.app import common
 from onedraw.cli.files import output_file
@@ -16,34 +18,38 @@ from onedraw.reports.canvas import as_bytes, new_figure, picture_format
 
 CONTRADICTED = 6
 """The exit code of an audit that refutes the claim."""
-MECHANISMS = (
-    "one-posterior",
-    "one-posterior-paper",
-    "one-posterior-linear",
-    "one-posterior-poisson",
-    "gibbs-posterior",
-    "lipschitz-gibbs",
-    "output-perturbation",
-    "output-perturbation-laplace",
-    "objective-perturbation",
-    "adassp",
-    "linear-ssp",
-    "linear-noise-aware",
-    "beta-bernoulli-ssp",
-    "beta-bernoulli-noise-aware",
-    "beta-bernoulli-draw",
-    "gaussian-mean-draw",
-    "network-posterior",
-    "dp-sgd",
-    "dp-sgd-paper",
-    "beta-sgd",
-    "dp-vi",
-)
-"""The names of ``onedraw.audit.subjects``, here so that the other commands do not import the audit."""
+
+
+class Subjects(click.ParamType):
+    """A name of ``onedraw.audit.subjects``, which is imported when there is something to look up."""
+
+    name = "mechanism"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name as the list has it; dashes and underscores are alike."""
+        for name in subjects():
+            if str(value).replace("-", "_") == name:
+                return name
+        near = difflib.get_close_matches(str(value).replace("-", "_"), subjects(), n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return self.fail(f"{value!r} is not one of {', '.join(subjects())}.{hint}", param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Names that begin so."""
+        return [CompletionItem(name) for name in subjects() if name.startswith(incomplete)]
+
+
+def subjects() -> list[str]:
+    """The names of everything that can be audited."""
+    from onedraw.audit.subjects import SUBJECTS
+
+    return list(SUBJECTS)
 
 
 @click.command("audit", short_help="Attack a mechanism: what epsilon does it show?")
-@click.argument("mechanisms", nargs=-1, type=click.Choice(MECHANISMS), metavar="MECHANISM...")
+@click.argument("mechanisms", nargs=-1, type=Subjects(), metavar="MECHANISM...")
 @click.option("--epsilon", "epsilons", type=float, multiple=True, required=True, help="Claimed; repeatable.")
 @click.option(
     "--delta", type=float, help="Claimed; by default 0, or where one is needed 1e-5, 0.01 for networks."
@@ -93,7 +99,7 @@ def audit_command(
     An audit can refute a claim, not prove it. No private data are read.
     """
     if not mechanisms:
-        raise click.UsageError(f"Missing argument 'MECHANISM...': one or more of {', '.join(MECHANISMS)}.")
+        raise click.UsageError(f"Missing argument 'MECHANISM...': one or more of {', '.join(subjects())}.")
     if repeats < 1 or options["tries"] < 0:
         raise InvalidInput(f"Expected --repeats >= 1 and --tries >= 0, got {repeats} and {options['tries']}.")
     from onedraw.audit.report import table

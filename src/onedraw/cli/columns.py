@@ -45,8 +45,11 @@ class Target:
 
     classes: tuple[str | int | float, ...] | None = None
     bounds: Bounds | None = None
-    noise_floor: float | None = None
-    noise_scale: float | None = None
+
+    @property
+    def facts(self) -> dict[str, tuple[str, Any]]:
+        """By key in the file: the option of an estimator that it is, and its value."""
+        return {"classes": ("classes", self.classes), "bounds": ("target_bounds", self.bounds)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,18 +147,14 @@ def _column(name: str, facts: Any) -> Column:
 def _target(facts: Any) -> Target:
     where = "[target] of the specification"
     facts = _mapping(facts, where)
-    _known(facts, ("bounds", "classes", "noise_floor", "noise_scale"), where)
+    _known(facts, ("bounds", "classes"), where)
     classes = facts.get("classes")
     if classes is not None:
         classes = _labels(classes, f"{where}: classes")
         if len({isinstance(label, str) for label in classes}) > 1:
             raise InvalidInput(f"{where}: expected classes to be all text or all numbers.")
-    scales = {
-        key: None if facts.get(key) is None else _number(facts[key], f"{where}: {key}")
-        for key in ("noise_floor", "noise_scale")
-    }
     bounds = None if facts.get("bounds") is None else _bounds(facts["bounds"], where)
-    return Target(classes=classes, bounds=bounds, **scales)
+    return Target(classes=classes, bounds=bounds)
 
 
 def _categories(values: Any, where: str) -> tuple[str, ...]:

@@ -7,10 +7,10 @@ there are.
 
 Messages name columns, never a value and never a line: they may end up in a log.
 
->>> plan = Plan.from_features(("age", "smoker=yes (vs no)"))
->>> [(source.name, source.categories) for source in plan.sources]
+>>> encoding = Encoding.from_features(("age", "smoker=yes (vs no)"))
+>>> [(source.name, source.categories) for source in encoding.sources]
 [('age', None), ('smoker', ('no', 'yes'))]
->>> encode(plan, Table(columns={"age": ["61", "47"], "smoker": ["yes", "no"]}, num_rows=2))
+>>> encode(encoding, Table(columns={"age": ["61", "47"], "smoker": ["yes", "no"]}, num_rows=2))
 array([[61.,  1.],
        [47.,  0.]])
 """
@@ -57,7 +57,7 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Encoding:
     """All sources in order."""
 
     sources: tuple[Source, ...]
@@ -78,7 +78,7 @@ class Plan:
         ]
 
     @classmethod
-    def from_specification(cls, spec: Specification, names: tuple[str, ...], target: str) -> Plan:
+    def from_specification(cls, spec: Specification, names: tuple[str, ...], target: str) -> Encoding:
         """For a table with these columns: those in use, or else all but the target and the ignored."""
         declared = {"use": spec.use or (), "ignore": spec.ignore, "columns": tuple(spec.columns)}
         for key, listed in declared.items():
@@ -115,7 +115,7 @@ class Plan:
         return cls(sources=tuple(sources))
 
     @classmethod
-    def from_features(cls, features: tuple[str, ...], spec: Specification | None = None) -> Plan:
+    def from_features(cls, features: tuple[str, ...], spec: Specification | None = None) -> Encoding:
         """As a release's feature names say; ``spec`` adds the rules for missing values."""
         columns: Mapping[str, Column] = {} if spec is None else spec.columns
         found: dict[str, list[str] | None] = {}
@@ -137,18 +137,18 @@ class Plan:
             if categories is not None and missing is not None and missing not in categories:
                 raise InvalidInput(f"The rule for missing values of {name!r} is no category of the release.")
             sources.append(Source(name=name, categories=categories, missing=missing))
-        plan = cls(sources=tuple(sources))
-        if plan.features != features:
+        encoding = cls(sources=tuple(sources))
+        if encoding.features != features:
             raise InvalidInput(
                 "The feature names of the release cannot be read as columns. "
                 "Use onedraw.estimators.from_release in Python."
             )
-        return plan
+        return encoding
 
 
-def encode(plan: Plan, table: Table) -> Array:
+def encode(encoding: Encoding, table: Table) -> Array:
     """The design matrix, (n, features)."""
-    blocks = [_encode_source(source, table.column(source.name)) for source in plan.sources]
+    blocks = [_encode_source(source, table.column(source.name)) for source in encoding.sources]
     return np.concatenate([np.empty((table.num_rows, 0)), *blocks], axis=1)
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 from typing import Any
@@ -11,8 +12,10 @@ import click
 
 from onedraw.cli.app import common
 from onedraw.cli.files import output_file
+from onedraw.cli.options import EstimatorCommand, Kind, given_options
 from onedraw.cli.output import aligned, say, say_json
-from onedraw.planning import MODELS, REFINEMENTS, Plan, plan
+from onedraw.cli.settings import read_mechanism_options
+from onedraw.planning import FORM, REFINEMENTS, Forecast, plan
 from onedraw.reports.canvas import as_bytes, picture_format
 from onedraw.reports.plan import draw_plan
 
@@ -26,17 +29,35 @@ def _epsilons(context: click.Context, parameter: click.Parameter, value: str) ->
         raise click.BadParameter(message, context, parameter) from None
 
 
-@click.command("plan", short_help="Expected accuracy at each epsilon, without data.")
-@click.option("--model", type=click.Choice(MODELS), required=True)
+OWN = ("rows", "features", "classes", "effect_size", "noise", "wanted_error", "repeats", "seed")
+"""Options of the simulation; all others are the estimator's."""
+WITHOUT = ("epsilon", "ledger", "dataset", "random_state")
+"""Options of a fit that a plan has no use for, or has in another form."""
+
+
+@click.command(
+    "plan",
+    cls=EstimatorCommand,
+    form=FORM,
+    without=WITHOUT,
+    short_help="Expected accuracy at each epsilon, without data.",
+)
+@click.option("--model", type=Kind(FORM), required=True, help="The kind of model.")
 @click.option("--rows", type=int, required=True, help="How many rows the table will have, about.")
 @click.option("--features", type=int, required=True, help="How many features the model will have.")
 @click.option("--epsilons", default="0.2,0.5,1,2,5", show_default=True, callback=_epsilons)
-@click.option("--delta", type=float, default=0.0, show_default=True)
-@click.option("--classes", type=int, help="Number of classes (multinomial; 3 by default).")
+@click.option(
+    "--mechanism-option",
+    "mechanism_options",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="An option of the mechanism that --mechanism names; repeatable.",
+)
+@click.option("--classes", type=int, help="Number of classes; as few as make this kind of model by default.")
 @click.option(
     "--effect-size",
     type=float,
-    help="Size of every coefficient, features on [-1, 1]; default: prior.",
+    help="Size of every coefficient, features on [-1, 1]; default: a linear predictor of spread 1.",
 )
 @click.option("--noise", type=float, default=0.5, show_default=True, help="Residual scale (linear).")
 @click.option("--wanted-error", type=float, help="Find the smallest epsilon with this coefficient error.")
@@ -46,25 +67,32 @@ def _epsilons(context: click.Context, parameter: click.Parameter, value: str) ->
 @click.option("--force", is_flag=True, help="Overwrite the picture.")
 @common
 def plan_command(
-    epsilons: tuple[float, ...], picture: str | None, force: bool, as_json: bool, **options: Any
+    model: str,
+    epsilons: tuple[float, ...],
+    mechanism_options: tuple[str, ...],
+    picture: str | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Simulate tables of the planned size, and compare private with non-private estimates on them."""
-    steps = len(set(epsilons)) * options["repeats"]
-    if options["wanted_error"] is not None:
-        steps += REFINEMENTS * options["repeats"]
-    if picture is None:
-        found = _with_progress(steps, epsilons=epsilons, **options)
-    else:
-        form = picture_format(picture)
-        with output_file(picture, force=force) as write:
-            found = _with_progress(steps, epsilons=epsilons, **options)
+    own = {name: options.pop(name) for name in OWN}
+    options = given_options(model, options)
+    options["mechanism"] = read_mechanism_options(options.get("mechanism"), mechanism_options)
+    steps = len(set(epsilons)) * own["repeats"]
+    if own["wanted_error"] is not None:
+        steps += REFINEMENTS * own["repeats"]
+    with contextlib.nullcontext() if picture is None else output_file(picture, force=force) as write:
+        form = None if picture is None else picture_format(picture)
+        found = _with_progress(steps, model, epsilons=epsilons, **own, **options)
+        if write is not None and form is not None:
             write(as_bytes(draw_plan(found), form))
     if as_json:
         say_json({**dataclasses.asdict(found), "advice": found.advice})
         return
     say(
-        f"Simulated: {found.model}, {found.num_rows:,} rows, {found.num_features} features on [-1, 1], "
-        f"{found.repeats} tables. No data were read."
+        f"Simulated: {found.model} by {found.mechanism}, {found.num_rows:,} rows, {found.num_features} "
+        f"features on [-1, 1], {found.repeats} tables. No data were read."
     )
     say()
     header = ("epsilon", "private error", "non-private error", "ratio", "learning nothing")
@@ -79,8 +107,8 @@ def plan_command(
         say(f"Picture: {picture}")
 
 
-def _with_progress(steps: int, *, model: str, **options: Any) -> Plan:
-    """The plan, with a bar on stderr if somebody can see it."""
+def _with_progress(steps: int, model: str, **options: Any) -> Forecast:
+    """The forecast, with a bar on stderr if somebody can see it."""
     if not sys.stderr.isatty():
         return plan(model, **options)
     from rich.console import Console

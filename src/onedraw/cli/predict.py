@@ -12,7 +12,7 @@ import click
 
 from onedraw.cli.app import common
 from onedraw.cli.columns import Specification
-from onedraw.cli.encode import Plan, encode
+from onedraw.cli.encode import Encoding, encode
 from onedraw.cli.files import output_file
 from onedraw.cli.output import say, say_json
 from onedraw.cli.show import read_release
@@ -36,9 +36,9 @@ def predict_command(
     """Predict the rows of DATA (.csv, .tsv or .parquet) with a RELEASE file; columns are matched by name."""
     found = read_release(release)
     estimator = from_release(found)  # first: not every release predicts
-    plan = Plan.from_features(found.model.features, Specification.read(columns))
+    encoding = Encoding.from_features(found.model.features, Specification.read(columns))
     table = read_table(data)
-    predictions = predict(estimator, encode(plan, table))
+    predictions = predict(estimator, encode(encoding, table))
     if out is not None:
         with output_file(out, force=force, inputs=(release, data, columns)) as write:
             write(_as_csv(predictions))

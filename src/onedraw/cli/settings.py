@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of ``onedraw fit`` that hold several values: settings of a mechanism, and layers of a network.
+"""The options of a mechanism on the command line: ``--mechanism NAME`` and ``--mechanism-option NAME=VALUE``.
 
 >>> read_settings(["epochs=20", "clip=0.5", "optimiser=sgd"])
 {'epochs': 20, 'clip': 0.5, 'optimiser': 'sgd'}
->>> read_layers("10,5"), read_layers("none")
-((10, 5), ())
+>>> read_mechanism_options("output_perturbation", ["feature_norm=2", "noise=laplace"]).noise
+'laplace'
+>>> read_mechanism_options("output_perturbation", ["feature_morn=2"])
+Traceback (most recent call last):
+onedraw.errors.InvalidInput: Expected option to be one of ... Did you mean 'feature_norm'? ...
 """
 
 from __future__ import annotations
@@ -12,11 +15,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from onedraw._validate import one_of
+from onedraw.advice import Set
 from onedraw.errors import InvalidInput
+from onedraw.mechanisms.base import build
+from onedraw.registry import AUTO, MECHANISMS
+
+WORDS = {"true": True, "false": False, "none": None}
+
+
+def read_mechanism_options(name: str | None, given: Sequence[str]) -> Any:
+    """What the estimator takes as ``mechanism``: a name, or the mechanism with these options."""
+    chosen = AUTO if name is None else name.replace("-", "_")
+    if not given:
+        return chosen
+    if chosen == AUTO:
+        raise InvalidInput(
+            "--mechanism-option is for a mechanism that is named.",
+            advice=Set("mechanism", "one_posterior", note=", or whichever has that option"),
+        )
+    return build(MECHANISMS[one_of(MECHANISMS, mechanism=chosen)], read_settings(given))
 
 
 def read_settings(given: Sequence[str]) -> dict[str, Any]:
-    """``name=value`` each, as a dict; what reads as a number is one. Names are left to the mechanism."""
+    """``name=value`` each, as a dict; what reads as a number is one."""
     settings: dict[str, Any] = {}
     for text in given:
         name, separator, value = (part.strip() for part in text.partition("="))
@@ -31,23 +53,12 @@ def read_settings(given: Sequence[str]) -> dict[str, Any]:
     return settings
 
 
-def _value(text: str) -> int | float | str:
+def _value(text: str) -> Any:
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
     for kind in (int, float):
         try:
             return kind(text)
         except ValueError:
             continue
     return text
-
-
-def read_layers(text: str) -> tuple[int, ...]:
-    """Units of each hidden layer, separated by commas; ``none`` for a network without any."""
-    if text.strip() == "none":
-        return ()
-    try:
-        return tuple(int(size) for size in text.split(","))
-    except ValueError:
-        raise InvalidInput(
-            f"Expected --hidden-layer-sizes as whole numbers separated by commas, or none, got {text!r}. "
-            "For example 10,5."
-        ) from None

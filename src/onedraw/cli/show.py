@@ -11,12 +11,17 @@ import click
 from onedraw.cli.app import common
 from onedraw.cli.output import aligned, say, say_json
 from onedraw.errors import InvalidInput
-from onedraw.estimators import from_release
+from onedraw.model import NetworkModel, SitesModel
 from onedraw.release import Release
 from onedraw.release.text import visible
-from onedraw.uncertainty import Intervals
+from onedraw.uncertainty import Intervals, summarise
 
 SEEDED = "SEEDED: whoever knows the seed can undo the privacy. For tests only; do not publish."
+OTHER_FORMS = {
+    NetworkModel.form: "neural network, weights (w) and biases (b) by layer",
+    SitesModel.form: "latent sites of a NumPyro model",
+}
+"""What the parameters of a model that is no regression are, by its form."""
 
 
 @click.command("show", short_help="What a release file says.")
@@ -58,19 +63,11 @@ def read_release(path: str) -> Release:
 
 
 def describe(release: Release) -> str:
-    """What the coefficients are of, in words."""
+    """What the parameters are of, in words."""
     model = release.model
-    if model.kind == "logistic" and model.classes is not None:
-        against, of = model.classes
-        return f"logistic, coefficients of the log odds of class {of!r} against {against!r}"
-    if model.kind == "multinomial":
-        return "multinomial logistic, one set of coefficients per class, which sum to zero over the classes"
-    return {
-        "linear": "linear, coefficients of the mean",
-        "poisson": "Poisson, coefficients of the log mean",
-        "network": "neural network, weights (w) and biases (b) by layer",
-        "sites": "latent sites of a NumPyro model",
-    }[model.kind]
+    if model.form in OTHER_FORMS:
+        return OTHER_FORMS[model.form]
+    return str(model.family.describe(model.classes))
 
 
 def say_parameters(release: Release, level: float = 0.95) -> None:
@@ -96,19 +93,16 @@ def say_parameters(release: Release, level: float = 0.95) -> None:
 
 
 def confidence_intervals(release: Release, level: float = 0.95) -> Intervals | str | None:
-    """Intervals, or why the draws allow none; None for a kind of model that never has any.
+    """Intervals, or why there are none; None for a form of model that never has any.
 
     A function of the release alone.
     """
-    try:
-        summary: Any = getattr(from_release(release), "summary", None)
-    except InvalidInput:
+    if release.model.form in OTHER_FORMS:
         return None
     try:
-        found: Intervals | None = None if summary is None else summary(level)
+        return summarise(release, level)
     except InvalidInput as error:
-        return str(error)
-    return found
+        return error.for_shell()
 
 
 def as_dict(intervals: Intervals | str | None) -> dict[str, Any] | None:

@@ -15,7 +15,9 @@ names they would be somebody's record.
 
 from __future__ import annotations
 
+import contextlib
 import csv
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,21 +44,40 @@ class Table:
         return self.columns[name]
 
 
+def read_header(path: str) -> tuple[str, ...]:
+    """The names of the columns, and nothing of the rows."""
+    if _is_parquet(path):
+        return tuple(_parquet(path, "ParquetFile").schema_arrow.names)
+    with _csv(path) as rows:
+        names = next(rows, [])
+    if not names:
+        raise InvalidInput(f"The file {path!r} is empty, or its first line is. {_SAVE}")
+    _check_names(names, path)
+    return tuple(names)
+
+
+def count_rows(path: str) -> int | None:
+    """The number of rows, for where it is public; None if the file cannot be read: reading it says why."""
+    try:
+        if _is_parquet(path):
+            return int(_parquet(path, "ParquetFile").metadata.num_rows)
+        with _csv(path) as rows:
+            names = next(rows, [])
+            return sum(1 for record in rows if record or len(names) == 1)
+    except InvalidInput:
+        return None
+
+
 def read_table(path: str) -> Table:
     """The whole file."""
-    suffix = Path(path).suffix.lower()
-    if suffix in (".parquet", ".pq"):
-        return _read_parquet(path)
-    if suffix not in SUFFIXES:
-        raise InvalidInput(f"Expected a file that ends in .csv, .tsv or .parquet, got {path!r}. Rename it.")
-    try:
-        # A byte order mark is not part of the first name.
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.reader(file, delimiter=SUFFIXES[suffix], strict=True))
-    except OSError as error:
-        raise InvalidInput(f"Cannot read {path!r} ({error.strerror}). Check the path.") from None
-    except (ValueError, csv.Error):  # not UTF-8, a null byte, an open quote; the message could quote it
-        raise InvalidInput(f"The file {path!r} is not a CSV file in UTF-8. {_SAVE}") from None
+    if _is_parquet(path):
+        content = _parquet(path, "read_table")
+        names = [str(name) for name in content.column_names]
+        _check_names(names, path)
+        columns = {name: content.column(i).to_pylist() for i, name in enumerate(names)}
+        return Table(columns=columns, num_rows=int(content.num_rows))
+    with _csv(path) as found:
+        rows = list(found)
     if not any(rows):
         raise InvalidInput(f"The file {path!r} is empty. {_SAVE}")
     names, *records = rows
@@ -71,25 +92,42 @@ def read_table(path: str) -> Table:
     return Table(columns=columns, num_rows=len(records))
 
 
+@contextlib.contextmanager
+def _csv(path: str) -> Iterator[Iterator[list[str]]]:
+    """The rows of a text file; whatever goes wrong with it is said without quoting it."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InvalidInput(f"Expected a file that ends in .csv, .tsv or .parquet, got {path!r}. Rename it.")
+    try:
+        # A byte order mark is not part of the first name.
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            yield csv.reader(file, delimiter=SUFFIXES[suffix], strict=True)
+    except OSError as error:
+        raise InvalidInput(f"Cannot read {path!r} ({error.strerror}). Check the path.") from None
+    except (UnicodeError, csv.Error):  # not UTF-8, a null byte, an open quote; the message could quote it
+        raise InvalidInput(f"The file {path!r} is not a CSV file in UTF-8. {_SAVE}") from None
+
+
 def _check_names(names: list[str], path: str) -> None:
     if len(set(names)) < len(names) or not all(names):
         raise InvalidInput(f"Two columns of {path!r} have the same name, or one has none. {_SAVE}")
 
 
-def _read_parquet(path: str) -> Table:
+def _is_parquet(path: str) -> bool:
+    return Path(path).suffix.lower() in (".parquet", ".pq")
+
+
+def _parquet(path: str, what: str) -> Any:
+    """What pyarrow makes of the file: ``read_table`` all of it, ``ParquetFile`` only its description."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtra("Reading Parquet", "all") from error
     try:
-        content = pyarrow.parquet.read_table(path)
+        return getattr(pyarrow.parquet, what)(path)
     except OSError as error:
         reason = error.strerror or ("damaged" if Path(path).is_file() else "no such file")
         raise InvalidInput(f"Cannot read {path!r} ({reason}). Check the path.") from None
     except pyarrow.ArrowException:
         raise InvalidInput(f"The file {path!r} is not a Parquet file.") from None
-    names = [str(name) for name in content.column_names]
-    _check_names(names, path)
-    columns = {name: content.column(i).to_pylist() for i, name in enumerate(names)}
-    return Table(columns=columns, num_rows=int(content.num_rows))

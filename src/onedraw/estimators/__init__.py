@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scikit-learn estimators: adapters of ``onedraw.publishing``."""
 
+from onedraw.estimators.base import Header
 from onedraw.estimators.counts import NegativeBinomialRegressor, PoissonRegressor
 from onedraw.estimators.linear import LinearRegression
 from onedraw.estimators.logistic import LogisticRegression
@@ -9,6 +10,7 @@ from onedraw.estimators.programs import PrivateModel
 from onedraw.estimators.rebuild import from_release
 
 __all__ = [
+    "Header",
     "LinearRegression",
     "LogisticRegression",
     "MLPClassifier",

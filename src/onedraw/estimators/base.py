@@ -13,7 +13,7 @@ takes its options from them, with the "help" and "choices" of their metadata.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -35,6 +35,25 @@ from onedraw.records import Records, held
 from onedraw.registry import AUTO, choose
 from onedraw.release import Release
 from onedraw.types import AnyArray, Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What is public about a table that nobody has read: the names of its features, maybe its size.
+
+    For ``estimator.plan``, in place of the table.
+
+    >>> Header(features=("age", "pressure")).shape
+    (0, 2)
+    """
+
+    features: tuple[str, ...]
+    num_records: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """As of a table; no rows where their number is not known."""
+        return self.num_records or 0, len(self.features)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -63,13 +82,12 @@ class PrivateEstimator(BaseEstimator):
     )
     delta: float = field(
         default=0.0,
-        metadata={"help": "Probability with which epsilon may be exceeded; far below 1/rows."},
+        metadata={"help": "Of (epsilon, delta)-DP, far below 1/rows."},
     )
     neighbours: str = field(
         default="replace_one",
         metadata={
-            "help": "Whether one person's data are replaced (the number of rows is public), or added or "
-            "removed.",
+            "help": "Whether a person's data are replaced (the number of rows is public), or come and go.",
             "choices": NEIGHBOURS,
         },
     )
@@ -118,7 +136,8 @@ class PrivateEstimator(BaseEstimator):
     def plan(self, X: Any) -> Plan:
         """What a fit to a table like X would release, promise and be charged; reads names and sizes only.
 
-        X may be any table with the features in question. Its number of rows counts where it is public.
+        X may be any table with the features in question, or a ``Header``. Its number of rows counts where it
+        is public.
         """
         plan: Plan = clone(self)._plan(X, None)
         return plan
@@ -151,28 +170,18 @@ class PrivateEstimator(BaseEstimator):
         plan = self._plan(X, y)
         return self._publish(plan, lambda: self._read(X, y, plan.model))
 
-    def fit_table(
-        self,
-        features: Sequence[str],
-        read: Callable[[], tuple[Any, Any]],
-        *,
-        num_records: int | None = None,
-    ) -> Any:
-        """Publish a model of a table of which only the header is known yet, and keep only the release.
+    def fit_planned(self, plan: Plan, read: Callable[[], tuple[Any, Any]]) -> Any:
+        """Publish what ``plan`` says, of a table that nobody has read yet, and keep only the release.
 
-        Args:
-            features: their names.
-            read: returns the features, (n, d) in this order, and the response. It is called once, and only
-                after a ledger was found to pay. Classes must be declared.
-            num_records: the number of rows, where it is public and known.
+        ``read`` returns the features, (n, d) in the order of the plan, and the response. It is called once,
+        and only after a ledger was found to pay: ``estimator.plan(Header(features=...))`` needs no table.
         """
-        self.n_features_in_, self.feature_names_in_ = len(features), np.array(features, dtype=object)
-        classes, assumptions = self._classes(None)
-        plan = self._plan_of(classes, num_records or None, assumptions)
+        self._see(Header(features=plan.model.features), None)
 
         def records() -> Private[Records]:
+            found = read()
             with silent():  # about names, which the array of a table does not repeat
-                return self._read(*read(), plan.model)
+                return self._read(*found, plan.model)
 
         return self._publish(plan, records)
 
@@ -219,6 +228,9 @@ class PrivateEstimator(BaseEstimator):
 
     def _see(self, X: Any, y: Any) -> None:
         """Take names and number of the features, and nothing else."""
+        if isinstance(X, Header):
+            self.n_features_in_, self.feature_names_in_ = len(X.features), np.array(X.features, dtype=object)
+            return
         self.__dict__.pop("n_features_in_", None)
         given = {} if y is None else {"y": y}
         validate_data(self, X, **given, skip_check_array=True)
