@@ -12,13 +12,10 @@ import pytest
 
 import onedraw
 from onedraw import Release, ReleaseFormatError
-from onedraw.families import Bernoulli
-from onedraw.losses import BetaDivergence
+from onedraw.families import Bernoulli, Gaussian, Poisson
+from onedraw.mechanisms import OnePosterior
 from onedraw.model import NetworkModel, RegressionModel, SitesModel
-from onedraw.nn import NutsSampler, PrivateModel
-from onedraw.nn.mechanism import NetworkSample
-from onedraw.priors import Prior
-from onedraw.release import Grid, coefficient_step, scale_step
+from onedraw.release import Grid, Statistic, coefficient_step, scale_step
 from onedraw.release.file import digest
 from onedraw.release.text import cell, visible
 
@@ -28,7 +25,7 @@ DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "release_format.md"
 def fit(kind="linear", seed=0, n=80, **options):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
-    options = {"epsilon": 1.0, "random_state": 1, **options}
+    options = {"epsilon": 1.0, "random_state": 1, "mechanism": OnePosterior(), **options}
     if kind == "linear":
         return onedraw.LinearRegression(**options).fit(X, X[:, 0] + rng.normal(size=n)).release_
     if kind == "poisson":
@@ -142,11 +139,15 @@ def test_receipts_survive(content):
     assert Release.from_dict(with_receipt).receipt == {"dataset": "patients", "id": "7"}
 
 
+USERS = ("parameters", "receipt", "family", "options", "numbers", "statistics")
+"""What has names of its own inside: the user's, the family's, the mechanism's."""
+
+
 def all_keys(value, own=()):
-    """Every key of the schema; the names of parameters and of a receipt are the user's."""
+    """Every key of the schema, apart from names that belong to a user, a family or a mechanism."""
     for key, inner in value.items():
         yield (*own, key)
-        if isinstance(inner, dict) and key not in ("parameters", "receipt"):
+        if isinstance(inner, dict) and key not in USERS:
             yield from all_keys(inner, (*own, key))
 
 
@@ -160,35 +161,34 @@ def documented_keys():
     return found
 
 
-def keys_of_other_kinds():
+def keys_of_other_forms():
     """What networks and NumPyro models add to the keys of a regression."""
-    network = NetworkModel(features=("x",), hidden_layer_sizes=(2,), classes=(0, 1))
+    network = NetworkModel(family=Bernoulli(), features=("x",), hidden_layer_sizes=(2,), classes=(0, 1))
     sites = SitesModel(sites=(("slope", ()),))
-    mechanism = NetworkSample(
-        model=network, loss=BetaDivergence(Bernoulli()), prior=Prior(), sampler=NutsSampler()
-    ).calibrate(epsilon=1.0)
-    program = PrivateModel(lambda x, y: None, epsilon=1.0)
-    for name, content in (
-        ("model", network.to_dict()),
-        ("model", sites.to_dict()),
-        ("mechanism", mechanism._numbers()),
-        ("mechanism", program._description(mechanism.calibrated)),
-    ):
-        yield from ((name, key) for key in content)
+    return {("model", key) for model in (network, sites) for key in model.to_dict()}
 
 
 def test_every_field_is_documented_and_no_other(release):
-    fields = set(all_keys(release.to_dict()))
-    others = set(keys_of_other_kinds())
+    fields, others = set(all_keys(release.to_dict())), keys_of_other_forms()
     assert fields | others == documented_keys()
     assert others - fields == {
         ("model", "hidden_layer_sizes"),
         ("model", "activation"),
         ("model", "sites"),
-        ("mechanism", "sampler_error"),
-        ("mechanism", "noise_floor"),
-        ("mechanism", "density_bound"),
     }
+
+
+def test_statistics_are_on_a_grid_of_their_own_and_survive(release, tmp_path):
+    found = Statistic.rounded([1 / 3, -1e5], unit=8.0)
+    assert found.step == 2.0**-37
+    np.testing.assert_allclose(found.array(), [1 / 3, -1e5], atol=2.0**-37)
+    more = dataclasses.replace(release, statistics={"curvature": found})
+    assert Release.from_json(more.to_json()).statistics == {"curvature": found}
+    with pytest.raises(onedraw.InvalidInput, match="off its public grid"):
+        Statistic(values=(1 / 3,), step=found.step)
+    forged = changed(more.to_dict(), ["statistics", "curvature", "values", 0], 1 / 3)
+    with pytest.raises(ReleaseFormatError, match="off its public grid"):
+        Release.from_dict(signed(forged))
 
 
 def test_a_missing_file_says_so(tmp_path):
@@ -224,8 +224,8 @@ def test_a_truncated_file_is_refused(content):
 
 
 def test_another_schema_is_refused(content):
-    with pytest.raises(ReleaseFormatError, match=r"schema 'onedraw.release/1', got 'onedraw.release/2'"):
-        Release.from_dict(signed({**content, "schema": "onedraw.release/2"}))
+    with pytest.raises(ReleaseFormatError, match=r"schema 'onedraw.release/2', got 'onedraw.release/1'"):
+        Release.from_dict(signed({**content, "schema": "onedraw.release/1"}))
     with pytest.raises(ReleaseFormatError, match="got 'list'"):
         Release.from_dict([])
 
@@ -286,6 +286,14 @@ def test_a_missing_field_is_refused(content, key):
         (["parameters", "x0"], 0.0),
         (["parameters"], {}),
         (["model", "kind"], "neural"),
+        (["model", "form"], "neural"),
+        (["model", "family", "name"], "neural"),
+        (["model", "family", "scale_floor"], 0.0),
+        (["model", "has_scale"], False),
+        (["mechanism", "name"], 7),
+        (["mechanism", "options"], {"beta": {"a": 1}}),
+        (["mechanism"], {"name": "one_posterior"}),
+        (["statistics"], {"curvature": [0.5]}),
         (["model", "features"], ["x0"]),
         (["model", "features"], ["x0", "x0"]),
         (["model", "extra"], 1),
@@ -439,13 +447,13 @@ def test_the_model_refuses_what_it_cannot_publish():
     with pytest.raises(
         onedraw.InvalidInput, match=r"text, booleans or finite numbers, got one of type bytes. Recode"
     ):
-        RegressionModel(kind="logistic", features=("a",), classes=(b"a", b"b"))
+        RegressionModel(family=Bernoulli(), features=("a",), classes=(b"a", b"b"))
     with pytest.raises(onedraw.InvalidInput, match="got one of type float"):
-        RegressionModel(kind="logistic", features=("a",), classes=(0.0, float("nan")))
+        RegressionModel(family=Bernoulli(), features=("a",), classes=(0.0, float("nan")))
     with pytest.raises(onedraw.InvalidInput, match=r"a name of its own, got 'a' more than once. Rename"):
-        RegressionModel(kind="poisson", features=("a", "a"))
+        RegressionModel(family=Poisson(), features=("a", "a"))
     with pytest.raises(onedraw.InvalidInput, match=r"feature_bounds per feature \(1\), got 2"):
-        RegressionModel(kind="poisson", features=("a",), feature_bounds=((0, 1), (0, 1)))
+        RegressionModel(family=Poisson(), features=("a",), feature_bounds=((0, 1), (0, 1)))
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -454,12 +462,12 @@ def test_units_go_there_and_back(fit_intercept):
     "units."""
     rng = np.random.default_rng(0)
     model = RegressionModel(
-        kind="linear",
+        family=Gaussian(),
         features=("a", "b"),
         fit_intercept=fit_intercept,
         feature_bounds=((10.0, 30.0), (-1.0, 2.0)),
         target_bounds=(100.0, 500.0),
-        scale_floor=0.1,
+        has_scale=True,
     )
     X = rng.uniform(-5, 50, size=(20, 2))
     theta = np.array([0.7, -0.3] + [0.2] * fit_intercept)

@@ -15,8 +15,9 @@ import warnings
 import pytest
 
 from onedraw import Guarantee, Release, ReleaseFormatError
+from onedraw.families import Bernoulli
 from onedraw.model import NetworkModel, SitesModel
-from onedraw.release import Grid
+from onedraw.release import Grid, Made, Statistic
 from onedraw.release.file import digest
 from onedraw.samplers.base import Evidence
 
@@ -29,7 +30,8 @@ def release_of(model, draws, **options):
         model=model,
         draws=draws,
         grid=Grid(coefficient=0.125, scale=0.125 if model.scale_floor else None),
-        mechanism={"name": "by_hand", "beta": 1.5, "prior_box": None},
+        mechanism=Made(name="by_hand", options={"beta": "auto", "prior": [1.0, 1.0]}, numbers={"beta": 1.5}),
+        statistics={"curvature": Statistic.rounded([0.5, 2.0], unit=1.0)},
         guarantee=Guarantee(epsilon=1.0, draws=len(draws), bounded_range=0.5),
         assumptions=("Each person holds one row.",),
         evidence=EVIDENCE,
@@ -44,15 +46,19 @@ def originals():
     """One release of each kind, as plain values."""
     from onedraw.model import read_model
 
-    facts = {"classes": None, "target_bounds": None, "scale_floor": None, **REGRESSION}
+    facts = {"form": "regression", "classes": None, "target_bounds": None, "has_scale": False, **REGRESSION}
+    normal = {"name": "gaussian", "scale_floor": 0.25}
     regressions = [
-        ({"kind": "linear", **facts, "target_bounds": [0.0, 8.0], "scale_floor": 0.25}, 4),
-        ({"kind": "logistic", **facts, "classes": ["no", "yes"]}, 3),
-        ({"kind": "multinomial", **facts, "classes": [0, 1, 2]}, 6),
-        ({"kind": "poisson", **facts}, 3),
+        ({**facts, "family": normal, "target_bounds": [0.0, 8.0], "has_scale": True}, 4),
+        ({**facts, "family": {"name": "bernoulli"}, "classes": ["no", "yes"]}, 3),
+        ({**facts, "family": {"name": "categorical", "num_classes": 3}, "classes": [0, 1, 2]}, 6),
+        ({**facts, "family": {"name": "poisson"}}, 3),
+        ({**facts, "family": {"name": "negative_binomial", "dispersion": 2.0}}, 3),
     ]
     found = [release_of(read_model(values), ((0.5,) * size, (1.25,) * size)) for values, size in regressions]
-    network = NetworkModel(features=("age",), hidden_layer_sizes=(2, 2), classes=("no", "yes"))
+    network = NetworkModel(
+        family=Bernoulli(), features=("age",), hidden_layer_sizes=(2, 2), classes=("no", "yes")
+    )
     sites = SitesModel(sites=(("slope", (2, 2)), ("sigma", ())))
     receipt = {"ledger": "7f", "dataset": "patients", "hash": "9c"}
     found.append(release_of(network, ((0.5,) * network.dim,), receipt=receipt))
