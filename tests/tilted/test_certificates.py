@@ -2,8 +2,8 @@
 """The privacy of the tilted fit: no pair of neighbours passes epsilon, and the constants are not slack.
 
 The log ratio of the densities at one theta is evaluated exactly, from the change of variables. The gradient
-of the common records is free (saturated records of many directions have any sum and no curvature), so it is put
-where the norm of b changes by the whole norm of the difference.
+of the common records is free (saturated records of many directions have any sum and no curvature), so it is
+put where the norm of b changes by the whole norm of the difference.
 """
 
 from dataclasses import replace

@@ -1,2 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tilted fit: regressions whose objective carries a random linear term, private by its known law."""
+"""The tilted fit: regressions whose objective carries a random linear term, private by its known law.
+
+Read in this order: ``weights`` (rows that bound every record), ``losses`` (with ``count_loss`` and
+``softmax_loss``), ``laws`` (of the tilt), ``calibration`` (the theorem, with ``gaussian_tilt`` for delta >
+0), ``sums`` and ``solver`` (the minimiser, certified), ``fit``; then ``quantiles``, ``windows`` and
+``linear`` for responses without bounds, and ``curvature`` for what intervals need.
+"""
+
+from onedraw.tilted.calibration import Calibration, calibrate
+from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.curvature import CurvatureLaw, NoisyCurvature, curvature_law
+from onedraw.tilted.fit import tilted_fit, tilted_minimiser
+from onedraw.tilted.laws import BallLaw, ClassCubeLaw, CubeLaw, GaussianLaw, Law
+from onedraw.tilted.linear import LinearFit, Shares, linear_fit
+from onedraw.tilted.losses import LogCosh, Logistic, Loss
+from onedraw.tilted.quantiles import cap_of_counts, quantile, spread_of_residuals
+from onedraw.tilted.softmax_loss import Softmax
+from onedraw.tilted.solver import minimise
+from onedraw.tilted.sums import ArraySums, Sums
+from onedraw.tilted.weights import Rows, ball_rows, cube_rows
+from onedraw.tilted.windows import Window, window_of_half
+
+__all__ = [
+    "ArraySums",
+    "BallLaw",
+    "Calibration",
+    "CappedCounts",
+    "ClassCubeLaw",
+    "CubeLaw",
+    "CurvatureLaw",
+    "GaussianLaw",
+    "Law",
+    "LinearFit",
+    "LogCosh",
+    "Logistic",
+    "Loss",
+    "NoisyCurvature",
+    "Rows",
+    "Shares",
+    "Softmax",
+    "Sums",
+    "Window",
+    "ball_rows",
+    "calibrate",
+    "cap_of_counts",
+    "cube_rows",
+    "curvature_law",
+    "linear_fit",
+    "minimise",
+    "quantile",
+    "spread_of_residuals",
+    "tilted_fit",
+    "tilted_minimiser",
+    "window_of_half",
+]

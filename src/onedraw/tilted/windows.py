@@ -30,7 +30,7 @@ the number of values, both stages must succeed, and a grid wide enough for 200 i
 
 Edge cases:
     n = 0 gives a draw from the base measure. If all values are equal, many scales hold all or nothing, and
-    the base measure decides. Values beyond 2^50 steps are in no window of that scale.
+    the base measure decides. Windows beyond 2^50 steps count as empty, whatever they hold.
 
 >>> import numpy as np
 >>> y = 200.0 + 10.0 * np.random.default_rng(0).standard_normal(3000)
@@ -103,6 +103,8 @@ def filled_windows(ordered: Array, k: int) -> tuple[Array, AnyArray, AnyArray]:
     steps = steps[np.abs(steps) < FARTHEST]
     reach = np.arange(-STEPS // 2 - 1, STEPS // 2 + 3)  # one more on either side, for rounding
     middles = np.unique(steps[:, None] + reach)
+    # A window is listed or not by where it lies, never by which of its values were looked at.
+    middles = middles[np.abs(middles) < FARTHEST - 2 * STEPS]
     low = (middles - STEPS / 2 + moved) * (scale / 4.0)
     high = (middles + STEPS / 2 + moved) * (scale / 4.0)
     return middles, np.searchsorted(ordered, low), len(ordered) - np.searchsorted(ordered, high)
