@@ -20,7 +20,8 @@ from onedraw.estimators.kinds import ESTIMATORS
 from onedraw.estimators.linear import ERRORS
 from onedraw.families import FAMILIES, Family
 from onedraw.mechanisms import Mechanism, Shape
-from onedraw.model import RegressionModel
+from onedraw.model import NetworkModel, RegressionModel
+from onedraw.nn import NutsSampler
 from onedraw.private import Private
 from onedraw.privacy import Request
 from onedraw.publishing import Plan, publish
@@ -31,7 +32,7 @@ from onedraw.release import Release
 ROWS = 60
 DECLARED = {"feature_norm": 1.5, "response_bound": 1.0, "num_records": ROWS}
 """What examples declare where a mechanism needs it, by the name of the option."""
-LESS_WORK = {"draws": 4, "warm_up": 5}
+LESS_WORK = {"draws": 4, "warm_up": 5, "epochs": 1, "batch_size": 30}
 """Options that only spare work, set wherever a mechanism has them."""
 FAMILY_OPTIONS = {"num_classes": 3, "dispersion": 1.0}
 """What a family cannot be made without."""
@@ -57,7 +58,11 @@ def _regression_for(kind: type[Mechanism]) -> RegressionModel:
     return regression(family(name), 0 if required.intercept_only else 1)
 
 
-MODELS = {"regression": _regression_for}
+def _network_for(kind: type[Mechanism]) -> NetworkModel:
+    return NetworkModel(family=family("bernoulli"), features=("x0",), hidden_layer_sizes=(), classes=(0, 1))
+
+
+MODELS: dict[str, Any] = {"regression": _regression_for, "network": _network_for}
 """How to describe the smallest model of a form, by form; mechanisms of other forms are skipped."""
 
 
@@ -78,7 +83,15 @@ class Example:
         """Calibrated for epsilon 1 and its delta, unless the request says otherwise."""
         asked = Request(**{"epsilon": 1.0, "delta": self.delta, **request})
         known = num_records if asked.num_records_is_public else None
-        return self.mechanism.calibrate(asked, Shape(model=model or self.model, num_records=known))
+        shape = Shape(model=model or self.model, num_records=known)
+        return self.told(asked).calibrate(asked, shape)
+
+    def told(self, asked: Request) -> Any:
+        """The mechanism, with a public guess of a number of records that is private, if it takes one."""
+        guesses = self.model.form == "network" and "num_records" in self.mechanism.option_names()
+        if not guesses or asked.num_records_is_public:
+            return self.mechanism
+        return dataclasses.replace(self.mechanism, num_records=ROWS)
 
 
 def example(name: str) -> Example:
@@ -86,6 +99,8 @@ def example(name: str) -> Example:
     kind = MECHANISMS[name]
     options = {need: DECLARED[need] for need in kind.requirements.needs}
     options |= {option: value for option, value in LESS_WORK.items() if option in kind.option_names()}
+    if kind.requirements.exact_draw and "network" in kind.requirements.forms:
+        options["sampler"] = NutsSampler(warmup=300, kept=100, min_ess=20, max_rhat=1.3)
     delta = 1e-5 if kind.requirements.delta == "needed" else 0.0
     model = MODELS[next(form for form in kind.requirements.forms if form in MODELS)](kind)
     return Example(mechanism=kind(**options), model=model, delta=delta)

@@ -252,7 +252,7 @@ def test_noise_scale_only_chooses_beta():
         .release_
         for guess in (None, 0.1, 2.0)
     ]
-    assert len({fact.mechanism["numbers"]["beta"] for fact in facts}) == 3
+    assert len({fact.mechanism.numbers["beta"] for fact in facts}) == 3
     assert len({fact.guarantee for fact in facts}) == 1
 
 
@@ -290,7 +290,7 @@ def test_pipeline_clone_and_cross_validation(kind):
     assert scores.mean() > 0.1
     mechanisms = [OnePosterior(prior_scale=scale) for scale in (1.0, 3.0)]
     search = GridSearchCV(model, {"mechanism": mechanisms}, cv=2).fit(X, y)
-    options = search.best_estimator_.release_.mechanism["options"]
+    options = search.best_estimator_.release_.mechanism.options
     assert options["prior_scale"] == search.best_params_["mechanism"].prior_scale
 
 
@@ -359,9 +359,9 @@ def test_rows_per_person_and_neighbours_set_the_weight(kind):
 
     base = release()
     many, other = release(rows_per_person=3), release(neighbours="add_remove")
-    weight = base.mechanism["numbers"]["weight"]
-    assert many.mechanism["numbers"]["weight"] == pytest.approx(weight / 3)
-    assert other.mechanism["numbers"]["weight"] == pytest.approx(weight * 2)
+    weight = base.mechanism.numbers["weight"]
+    assert many.mechanism.numbers["weight"] == pytest.approx(weight / 3)
+    assert other.mechanism.numbers["weight"] == pytest.approx(weight * 2)
     assert many.guarantee.rows_per_person == 3
     assert "Each person holds at most 3 rows." in many.assumptions
     assert "Each person holds one row." in base.assumptions
@@ -406,7 +406,7 @@ def test_delta_buys_weight_for_many_draws(kind):
         .release_
         for delta in (0.0, 1e-6)
     )
-    assert approximate.mechanism["numbers"]["weight"] > pure.mechanism["numbers"]["weight"]
+    assert approximate.mechanism.numbers["weight"] > pure.mechanism.numbers["weight"]
     assert (approximate.guarantee.epsilon, approximate.guarantee.delta) == (1.0, 1e-6)
 
 
@@ -414,7 +414,7 @@ def test_beta_paper_means_weight_one():
     X, y = draw_data(onedraw.LogisticRegression)
     paper = OnePosterior(beta="paper")
     model = onedraw.LogisticRegression(epsilon=1.0, mechanism=paper, random_state=0).fit(X, y)
-    numbers = model.release_.mechanism["numbers"]
+    numbers = model.release_.mechanism.numbers
     assert numbers["weight"] == 1.0
     assert numbers["beta"] == pytest.approx(3.0)
     X, y = draw_data(onedraw.LinearRegression)
@@ -428,7 +428,7 @@ def test_prior_scale_enters_the_prior():
     narrow = OnePosterior(prior_scale=1e-3)
     model = onedraw.LogisticRegression(epsilon=1.0, mechanism=narrow, random_state=0).fit(X, y)
     assert np.abs(model.coef_).max() < 6e-3
-    assert model.release_.mechanism["options"]["prior_scale"] == 1e-3
+    assert model.release_.mechanism.options["prior_scale"] == 1e-3
 
 
 def test_an_empty_table_is_told_from_one_person_only_where_n_is_public(kind):
@@ -563,7 +563,7 @@ def test_proved_evidence_truncates_the_prior_to_a_public_box(kind):
     X, y = draw_data(kind, n=200, d=1)
     model = kind(epsilon=1.0, mechanism=OnePosterior(evidence="proved"), random_state=0).fit(X, y)
     assert model.release_.evidence.level == "proved"
-    assert model.release_.mechanism["numbers"]["prior_box"] == 6.0
+    assert model.release_.mechanism.numbers["prior_box"] == 6.0
     assert np.abs(np.array(model.release_.draws)).max() <= 18.0
 
 

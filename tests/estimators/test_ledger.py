@@ -49,7 +49,7 @@ def test_a_fit_is_charged_and_its_release_holds_the_receipt(ledger, table) -> No
     assert model.release_.receipt["dataset"] == "patients"
     assert onedraw.Release.from_json(model.release_.to_json()).receipt == model.release_.receipt
     charges = [entry for entry in ledger.history("patients") if entry.kind == "charge"]
-    assert [entry.mechanism for entry in charges] == [model.release_.mechanism["name"]] == ["one_posterior"]
+    assert [entry.mechanism for entry in charges] == [model.release_.mechanism.name] == ["one_posterior"]
 
 
 @pytest.mark.parametrize("copied", [clone, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])

@@ -102,7 +102,7 @@ def test_a_pair_from_ledger_to_rebuilt_estimator(name, tmp_path):
     assert release.receipt["dataset"] == "patients"
     assert release.draws == fitted(name).release_.draws
     assert (model.guarantee_.epsilon, model.guarantee_.delta) == (2.0, model.delta)
-    assert release.mechanism["name"] == name
+    assert release.mechanism.name == name
     if "feature_norm" in model.mechanism.option_names():
         assert any(f"feature_norm={3**0.5:g}" in line for line in release.assumptions)
     assert "Each person holds one row." in release.assumptions
@@ -146,7 +146,7 @@ def test_a_plan_is_what_a_fit_keeps(name):
     assert plan == fitted(name).plan_
     assert plan.guarantee == fitted(name).guarantee_
     assert plan.assumptions == fitted(name).release_.assumptions
-    assert plan.mechanism.description == fitted(name).release_.mechanism
+    assert plan.mechanism.made == fitted(name).release_.mechanism
     assert str(plan.guarantee) in str(plan)
     assert f"Mechanism: {name}" in str(plan)
     assert "A ledger would be charged epsilon 2" in str(plan)
@@ -155,7 +155,7 @@ def test_a_plan_is_what_a_fit_keeps(name):
 @every
 def test_the_options_reach_the_mechanism_and_are_told_by_the_release(name):
     release = onedraw.Release.from_json(fitted(name).release_.to_json())
-    assert release.mechanism["options"] == DRIVEN[name].options
+    assert release.mechanism.options == DRIVEN[name].options
     assert len(release.draws) == DRIVEN[name].options.get("draws", estimator(name).draws)
 
 
@@ -174,8 +174,8 @@ def test_a_name_stands_for_the_mechanism_with_its_defaults(name):
 def test_what_auto_means_is_told_by_the_release():
     model = onedraw.PoissonRegressor(epsilon=1.0, random_state=0).fit(X, np.ones(300))
     assert model.mechanism == "auto"
-    assert model.release_.mechanism["name"] in MECHANISMS
-    assert from_release(model.release_).mechanism == MECHANISMS[model.release_.mechanism["name"]]()
+    assert model.release_.mechanism.name in MECHANISMS
+    assert from_release(model.release_).mechanism == MECHANISMS[model.release_.mechanism.name]()
 
 
 @every_but_the_chain

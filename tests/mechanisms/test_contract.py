@@ -8,6 +8,7 @@ import dataclasses
 import inspect
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from onedraw import mechanisms
 from onedraw.families import FAMILIES
 from onedraw.mechanisms import Mechanism, OnePosterior, Requirements, Shape
 from onedraw.mechanisms._bounds import bounded_design
-from onedraw.mechanisms.base import EXACTNESS, build
+from onedraw.mechanisms.base import build
 from onedraw.privacy import Guarantee, Request
 from onedraw.privacy.guarantee import NEIGHBOURS
 from onedraw.private import Private
@@ -25,6 +26,7 @@ from onedraw.publishing import Plan, make_plan, publish
 from onedraw.records import Records
 from onedraw.registry import MECHANISMS, choose, read_mechanism
 from onedraw.release import Grid, Made
+from onedraw.release.made import is_plain
 
 
 @pytest.fixture
@@ -113,7 +115,8 @@ def test_a_release_names_the_mechanism_and_every_option_of_it(example):
     assert made.name == example.mechanism.name
     rebuilt = read_mechanism(made)
     assert type(rebuilt) is type(example.mechanism)
-    assert rebuilt.options == example.mechanism.options
+    plain = {name: value for name, value in example.mechanism.options.items() if is_plain(value)}
+    assert {name: rebuilt.options[name] for name in plain} == plain
     assert set(made.options) | {"sampler"} == {*example.mechanism.option_names(), "sampler"}
 
 
@@ -175,21 +178,18 @@ def test_the_number_of_records_shows_only_where_neighbours_share_it(example, exa
     """Elsewhere a table with a row more gives a release that differs in its draws alone, though the one who
     plans knows the number."""
     request = {"epsilon": 1.0, "delta": example.delta}
+    sizes = [3000, 6001] if example.model.form == "regression" else [60, 61]  # a chain would take long
     for relation, rows in relations(example.required):
         asked = Request(**request, neighbours=relation, rows_per_person=rows)
         contents = []
-        for n in (3000, 6001):
+        for n in sizes:
             shape = Shape(model=example.model, num_records=n)
-            plan = make_plan(asked, _for_rows(example.mechanism, n), shape)
+            plan = make_plan(asked, example.told(asked), shape)
             data = examples.records(example.model, n)
             contents.append(examples.facts(publish(plan, lambda data=data: Private(data), random_state=1)))
         public = (relation, rows) == ("replace_one", 1)
-        assert [c["num_records"] for c in contents] == ([3000, 6001] if public else [None, None])
+        assert [c["num_records"] for c in contents] == (sizes if public else [None, None])
         assert public or json.dumps(contents[0]) == json.dumps(contents[1])
-
-
-def _for_rows(mechanism, n):
-    return dataclasses.replace(mechanism, num_records=n) if "num_records" in mechanism.requirements.needs else mechanism
 
 
 def test_more_rows_a_person_or_another_relation_change_the_draws(example, examples, released):
@@ -211,7 +211,8 @@ def test_what_it_declares_is_what_it_does(example, examples, released):
     assert required.fits(example.model)
     release = released(example.calibrated(), examples.records(example.model), 0)
     assert required.exact_draw == (release.evidence.level != "accounted")
-    assert bool(set(EXACTNESS["searched"]) & set(release.assumptions)) == required.exact_draw
+    taken_on_trust = re.search("draw is exact|chain has converged", " ".join(release.assumptions))
+    assert bool(taken_on_trust) == required.exact_draw
 
 
 def test_a_missing_bound_is_explained(example):

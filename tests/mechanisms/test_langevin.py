@@ -117,7 +117,7 @@ def test_delta_pays_for_the_chain():
 def test_a_release_says_how_it_was_drawn(released):
     mechanism = calibrated()
     release = released(mechanism, TEN, 0)
-    assert (release.evidence.level, release.mechanism["options"]["draw"]) == ("accounted", "langevin")
+    assert (release.evidence.level, release.mechanism.options["draw"]) == ("accounted", "langevin")
     assert f"within {mechanism.sampler_error:.4g} of the posterior" in release.evidence.statement
     assert onedraw.Release.from_json(release.to_json()) == release
     assert not any("draw is exact" in line for line in release.assumptions)

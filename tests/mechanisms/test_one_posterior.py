@@ -116,8 +116,8 @@ def test_a_release_reports_the_calibration_it_was_made_with(released):
     rng = np.random.default_rng(0)
     data = Records(features=rng.normal(size=(50, 1)), response=rng.normal(size=50))
     release = released(mechanism, data, 0)
-    numbers = release.mechanism["numbers"]
-    assert release.mechanism == mechanism.description
+    numbers = release.mechanism.numbers
+    assert release.mechanism == mechanism.made
     assert (numbers["beta"], numbers["weight"]) == (
         mechanism.calibrated.beta,
         mechanism.calibrated.weight,
