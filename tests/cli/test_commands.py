@@ -12,12 +12,13 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
 import onedraw
 from onedraw.cli import main
-from onedraw.cli.app import CODES
+from onedraw.cli.app import CODES, COMMANDS
 from onedraw.cli.explain import advantage, posterior
 from onedraw.cli.output import say, waiting
 from onedraw.estimators import from_release
@@ -140,7 +141,7 @@ def test_the_json_of_show_holds_the_release(cli, release):
     [
         lambda text: text[:-40],
         lambda text: text.replace('"seeded": true', '"seeded": false'),
-        lambda text: text.replace("onedraw.release/1", "onedraw.release/9"),
+        lambda text: text.replace("onedraw.release/2", "onedraw.release/9"),
         lambda text: "[]",
         lambda text: "",
     ],
@@ -329,17 +330,36 @@ def test_terms_that_do_not_fit_the_ledger_are_refused(cli):
 
 
 def commands(group=main, path=()):
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if hasattr(command, "commands"):
             yield from commands(command, (*path, name))
         else:
             yield (*path, name), command
 
 
+def parameters(command):
+    return command.get_params(click.Context(command))
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself():
+    for name, (_, words) in COMMANDS.items():
+        assert main.get_command(click.Context(main), name).short_help == words
+
+
+def test_listing_the_commands_imports_none_of_them():
+    """Measured by what is imported, not by the clock."""
+    code = "import sys; from onedraw.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    code += "print(sorted(name for name in sys.modules if name.startswith(('onedraw.cli.', 'onedraw.audit'))))"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "['onedraw.cli.app', 'onedraw.cli.output']", done.stderr
+
+
 @pytest.mark.parametrize("path", [path for path, _ in commands()], ids=" ".join)
 def test_every_command_has_json_debug_and_help(cli, path):
     command = dict(commands())[path]
-    assert {"--json", "--debug"} <= {option for parameter in command.params for option in parameter.opts}
+    assert {"--json", "--debug"} <= {option for p in parameters(command) for option in p.opts}
     assert command.help
     assert cli.run(*path, "--help").exit_code == 0
 
@@ -350,7 +370,7 @@ def test_every_command_option_and_exit_code_is_documented():
         assert f"| {code} |" in text
     for path, command in commands():
         assert f"onedraw {' '.join(path)}" in text
-        for parameter in command.params:
+        for parameter in parameters(command):
             for option in parameter.opts:
                 assert not option.startswith("--") or f"`{option}" in text, f"{path}: {option}"
 
@@ -389,10 +409,13 @@ def test_a_spinner_shows_on_a_terminal_only_after_the_wait(monkeypatch):
     assert shown == {0.0: True, 60.0: False}
 
 
-def shell(args, **kwargs):
+def environment():
     path = str(Path(onedraw.__file__).parents[1])
-    env = {**os.environ, "PYTHONPATH": path, "TERM": "xterm-256color", "OPENBLAS_NUM_THREADS": "1"}
-    env.update(kwargs.pop("env", {}))
+    return {**os.environ, "PYTHONPATH": path, "TERM": "xterm-256color", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def shell(args, **kwargs):
+    env = {**environment(), **kwargs.pop("env", {})}
     return subprocess.run([sys.executable, "-m", "onedraw", *args], env=env, timeout=120, **kwargs)
 
 
