@@ -12,11 +12,11 @@ QUICK = ("--rounds", "400", "--tries", "5", "--repeats", "2", "--seed", "1")
 
 
 def test_it_prints_a_table_and_says_that_it_proves_nothing(cli):
-    result = cli.run("audit", "one-posterior", "--epsilon", "1", "--epsilon", "2", *QUICK)
+    result = cli.run("audit", "one_posterior", "--epsilon", "1", "--epsilon", "2", *QUICK)
     assert result.exit_code == 0, result.stderr
     assert [line.split()[0] for line in result.stdout.splitlines()[:3]] == [
         "mechanism",
-        *["one-posterior"] * 2,
+        *["one_posterior"] * 2,
     ]
     assert "not contradicted" in result.stdout
     assert "That is no proof" in result.stdout
@@ -24,7 +24,7 @@ def test_it_prints_a_table_and_says_that_it_proves_nothing(cli):
 
 def test_it_writes_a_picture_once(cli):
     pytest.importorskip("matplotlib")
-    args = ("audit", "one-posterior-paper", "--pair", "paper", "--epsilon", "2", "--out", "audit.png", *QUICK)
+    args = ("audit", "one_posterior:paper", "--pair", "paper", "--epsilon", "2", "--out", "audit.png", *QUICK)
     assert "Wrote audit.png" in cli.run(*args).stdout
     assert (cli.folder / "audit.png").stat().st_size > 10_000
     again = cli.run(*args)
@@ -34,9 +34,9 @@ def test_it_writes_a_picture_once(cli):
 
 
 def test_its_json_holds_the_findings(cli):
-    content = cli.json("audit", "beta-bernoulli-ssp", "output-perturbation", "--epsilon", "1", *QUICK)
+    content = cli.json("audit", "beta_bernoulli_ssp", "output_perturbation", "--epsilon", "1", *QUICK)
     names = [finding["name"] for finding in content["findings"]]
-    assert names == ["beta-bernoulli-ssp", "output-perturbation"]
+    assert names == ["beta_bernoulli_ssp", "output_perturbation"]
     first = content["findings"][0]
     assert first["claimed"]["epsilon"] == 1.0
     assert set(first["lower_bounds"]) == {"clopper_pearson", "bayesian"}
@@ -47,7 +47,7 @@ def test_its_json_holds_the_findings(cli):
 @pytest.mark.jax
 def test_a_network_by_gradients_is_attacked_like_the_others(cli):
     pytest.importorskip("jax_privacy")
-    (found,) = cli.json("audit", "dp-sgd", "--epsilon", "1", *QUICK)["findings"]
+    (found,) = cli.json("audit", "dp_sgd", "--epsilon", "1", *QUICK)["findings"]
     assert found["claimed"]["delta"] == 0.01
     assert 0.98 < found["exact_epsilon"] <= 1.0
     assert set(found["lower_bounds"]) == {"clopper_pearson", "bayesian", "gaussian"}
@@ -57,7 +57,7 @@ def test_a_network_by_gradients_is_attacked_like_the_others(cli):
 
 def test_a_contradicted_claim_has_its_own_code(cli, monkeypatch):
     """The mechanism runs at epsilon 8 and claims 1."""
-    sound = subjects.SUBJECTS["beta-bernoulli-ssp"]
+    sound = subjects.SUBJECTS["beta_bernoulli_ssp"]
 
     class Loud(BetaBernoulliSSP):
         @property
@@ -68,28 +68,28 @@ def test_a_contradicted_claim_has_its_own_code(cli, monkeypatch):
     monkeypatch.setitem(subjects.SUBJECTS, sound.name, loud)
     result = cli.run("audit", sound.name, "--epsilon", "1", *QUICK)
     assert result.exit_code == 6
-    assert "CONTRADICTED: beta-bernoulli-ssp leaks more than claimed." in result.stdout
+    assert "CONTRADICTED: beta_bernoulli_ssp leaks more than claimed." in result.stdout
 
 
 @pytest.mark.parametrize(
     ("args", "message"),
     [
         (("--epsilon", "1"), "Missing argument 'MECHANISM...'"),
-        (("one-posterior",), "Missing option '--epsilon'"),
+        (("one_posterior",), "Missing option '--epsilon'"),
         (("one-posteriour", "--epsilon", "1"), "'one-posteriour' is not one of"),
-        (("one-posterior", "--epsilon", "0"), "epsilon > 0"),
-        (("one-posterior", "--epsilon", "1", "--rounds", "1"), "rounds"),
-        (("one-posterior", "--epsilon", "1", "--confidence", "2"), "confidence"),
-        (("one-posterior", "--epsilon", "1", "--repeats", "0"), "--repeats >= 1"),
-        (("one-posterior", "--epsilon", "1", "--seed", "-1"), "random_state"),
-        (("one-posterior", "--epsilon", "1", "--out", "a.xyz"), "that ends in .png, .svg, .pdf"),
-        (("one-posterior", "--epsilon", "1", "--out", "no/a.png"), "Cannot write to the folder of"),
+        (("one_posterior", "--epsilon", "0"), "epsilon > 0"),
+        (("one_posterior", "--epsilon", "1", "--rounds", "1"), "rounds"),
+        (("one_posterior", "--epsilon", "1", "--confidence", "2"), "confidence"),
+        (("one_posterior", "--epsilon", "1", "--repeats", "0"), "--repeats >= 1"),
+        (("one_posterior", "--epsilon", "1", "--seed", "-1"), "random_state"),
+        (("one_posterior", "--epsilon", "1", "--out", "a.xyz"), "that ends in .png, .svg, .pdf"),
+        (("one_posterior", "--epsilon", "1", "--out", "no/a.png"), "Cannot write to the folder of"),
         (
-            ("output-perturbation", "--epsilon", "1", "--neighbours", "add_remove"),
-            "output-perturbation offers",
+            ("output_perturbation", "--epsilon", "1", "--neighbours", "add_remove"),
+            "output_perturbation offers",
         ),
-        (("output-perturbation", "--epsilon", "1", "--delta", "0.1"), "cannot use delta"),
-        (("lipschitz-gibbs", "--epsilon", "1", "--delta", "0"), "no guarantee at delta=0"),
+        (("output_perturbation", "--epsilon", "1", "--delta", "0.1"), "cannot use delta"),
+        (("lipschitz_gibbs", "--epsilon", "1", "--delta", "0"), "no guarantee at delta=0"),
         (("adassp", "--epsilon", "1", "--pair", "paper"), "paper's pair is for logistic"),
     ],
 )

@@ -141,7 +141,7 @@ def test_the_json_of_show_holds_the_release(cli, release):
     [
         lambda text: text[:-40],
         lambda text: text.replace('"seeded": true', '"seeded": false'),
-        lambda text: text.replace("onedraw.release/1", "onedraw.release/9"),
+        lambda text: text.replace("onedraw.release/2", "onedraw.release/9"),
         lambda text: "[]",
         lambda text: "",
     ],

@@ -7,8 +7,9 @@ import io
 import pytest
 
 from onedraw import Guarantee, Release
+from onedraw.families import Bernoulli
 from onedraw.model import NetworkModel
-from onedraw.release import Grid
+from onedraw.release import Grid, Made
 from onedraw.samplers.base import Evidence
 
 ESCAPES = "\x1b[2J\x1b]0;title\x07\x9b31m\u202e\u2066\u200b\r\n\x00epsilon = 0.001"
@@ -17,7 +18,9 @@ FORMULA = "=HYPERLINK(A1)"
 
 
 def hostile(*, feature="age", classes=("no", "yes"), **options):
-    model = NetworkModel(features=(feature,), hidden_layer_sizes=(1,), classes=classes)
+    model = NetworkModel(
+        family=Bernoulli(), features=(feature,), hidden_layer_sizes=(1,), classes=classes
+    )
     values = {
         "assumptions": ("Each person holds one row.",),
         "evidence": Evidence(level="diagnosed", statement="By hand."),
@@ -28,7 +31,7 @@ def hostile(*, feature="age", classes=("no", "yes"), **options):
         model=model,
         draws=((1.0, 0.0, 1.0, -1.0),),
         grid=Grid(coefficient=0.125),
-        mechanism={"name": "network_posterior_sample", **NUMBERS},
+        mechanism=Made(name="network_draw", numbers=NUMBERS),
         guarantee=Guarantee(epsilon=1.0),
         seeded=False,
         **values,

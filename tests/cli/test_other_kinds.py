@@ -7,9 +7,10 @@ import re
 import pytest
 
 from onedraw import Release
+from onedraw.families import Bernoulli
 from onedraw.model import NetworkModel, SitesModel
 from onedraw.privacy import Guarantee
-from onedraw.release import Grid, coefficient_step
+from onedraw.release import Grid, Made, coefficient_step
 from onedraw.samplers.nuts import NutsSampler
 
 
@@ -26,20 +27,24 @@ def network_and_sites():
     }
     numbers = {"loss": "BetaDivergence", "beta": 2.0, "weight": 0.5, "prior_scale": 1.0, "sampler_error": 0.0}
     network = NetworkModel(
-        features=("age",), hidden_layer_sizes=(2,), classes=("no", "yes"), feature_bounds=((0.0, 100.0),)
+        family=Bernoulli(),
+        features=("age",),
+        hidden_layer_sizes=(2,),
+        classes=("no", "yes"),
+        feature_bounds=((0.0, 100.0),),
     )
     sites = SitesModel(sites=(("slope", (2,)), ("sigma", ())))
     return (
         Release(
             model=network,
             draws=((0.5, -0.25, 0.0, 0.125, 1.0, 2.0, -0.5),),
-            mechanism={"name": "network_posterior_sample", "family": "bernoulli", **numbers},
+            mechanism=Made(name="network_draw", numbers={"family": "bernoulli", **numbers}),
             **common,
         ),
         Release(
             model=sites,
             draws=((0.5, -0.25, 0.75),),
-            mechanism={"name": "numpyro_posterior_sample", "family": "gaussian", **numbers},
+            mechanism=Made(name="program_draw", numbers={"family": "gaussian", **numbers}),
             **common,
         ),
     )

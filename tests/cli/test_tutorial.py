@@ -66,4 +66,4 @@ def test_the_specification_of_the_reference_is_valid(tmp_path):
     assert spec.columns["smoker"].missing == "no"
     commented = re.sub(r"^# ", "", text, flags=re.MULTILINE)
     (tmp_path / "c.toml").write_text(commented)
-    assert Specification.read(str(tmp_path / "c.toml")).target.noise_floor == 5.0
+    assert Specification.read(str(tmp_path / "c.toml")).target.bounds == (0.0, 300.0)
