@@ -349,7 +349,7 @@ DRAW = NetworkDraw
         ({"epsilon": 1.0, "hidden_layer_sizes": (0,)}, "hidden_layer_sizes to be a whole number >= 1"),
         ({"epsilon": 1.0, "hidden_layer_sizes": "ten"}, "hidden_layer_sizes to be a whole number"),
         ({"epsilon": 1.0, "activation": "rleu"}, "Did you mean 'relu'"),
-        ({"epsilon": 1.0, "draws": "auto"}, "draws='auto' is not for NetworkDraw"),
+        ({"epsilon": 1.0, "draws": "auto"}, "NetworkDraw does not choose the number of draws"),
         ({"epsilon": 1.0, "draws": 5}, r"at most as many draws as chains \(4\), got draws=5"),
         ({"epsilon": 1.0, "mechanism": "network_drew"}, "Did you mean 'network_draw'"),
         ({"epsilon": 1.0, "mechanism": "one_posterior"}, "Expected mechanism to be one of 'auto', 'network_"),
