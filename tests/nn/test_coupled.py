@@ -73,7 +73,7 @@ def test_nobody_pays_for_less_than_the_sampler_states(sampler, assumed, gamma):
     """delta = (1 + e^epsilon) gamma, with the larger of what is stated and what is assumed."""
     plan = classifier(sampler, assumed).plan(X)
     assert plan.guarantee.delta == pytest.approx((1 + math.exp(0.5)) * gamma, rel=1e-9)
-    assert plan.mechanism.description["numbers"]["sampler_error"] == gamma
+    assert plan.mechanism.made.numbers["sampler_error"] == gamma
     assert (plan.guarantee.bounded_range is None) == (gamma > 0)
 
 

@@ -333,11 +333,9 @@ def test_guarantee_is_asked_for_and_stated_under_every_relation(neighbours, rows
 def test_a_private_number_of_records_never_sets_the_schedule(neighbours, rows):
     """The plan does not know it, so without a declared number there is none; with one, n changes nothing."""
     terms = {"neighbours": neighbours, "rows_per_person": rows}
-    with pytest.raises(InvalidInput, match=r"DPSGD needs num_records=.*fixed before the data are seen"):
+    with pytest.raises(InvalidInput, match=r"DPSGD needs num_records: .*fixed before the data are seen"):
         planned(DPSGD(), TWO, 1000, **terms)
-    descriptions = [
-        calibrated(DPSGD(num_records=250, epochs=1), TWO, n, **terms).description for n in (10, 1000)
-    ]
+    descriptions = [calibrated(DPSGD(num_records=250, epochs=1), TWO, n, **terms).made for n in (10, 1000)]
     assert descriptions[0] == descriptions[1]
 
 
@@ -417,7 +415,7 @@ def test_large_epsilon_recovers_least_squares_and_the_residual_scale():
 @pytest.mark.parametrize(
     ("options", "promise", "message"),
     [
-        ({"num_records": None}, {}, "DPSGD needs num_records=.*fixed before the data are seen"),
+        ({"num_records": None}, {}, "DPSGD needs num_records: .*fixed before the data are seen"),
         ({"num_records": 0.5}, {}, "Expected num_records to be a whole number"),
         ({"preset": "papre"}, {}, "Did you mean 'paper'"),
         ({"optimiser": "adamw"}, {}, "Expected optimiser to be one of 'adam', 'sgd'"),
@@ -520,11 +518,11 @@ def test_unclipped_gradients_recover_the_beta_divergence_fit():
 @pytest.mark.parametrize(
     ("options", "model", "message"),
     [
-        ({"feature_norm": None}, TWO, "BetaSGD needs feature_norm=.*OnePosterior"),
+        ({"feature_norm": None}, TWO, "BetaSGD needs feature_norm: .*network_draw"),
         ({"feature_norm": 1.0}, TWO, "Expected feature_norm > 1"),
         ({"beta": None}, TWO, "Expected beta > 1.*DPSGD fits by the log loss"),
         ({"weight_norm": 1.0}, TWO, "no use for weight_norm"),
-        ({}, TANH, "needs weight_norm=.*first layer"),
+        ({}, TANH, "needs weight_norm: .*first layer"),
         ({}, THREE, "two classes.*got 3 classes"),
         ({}, LINE, "two classes.*got a regression"),
         ({"weight_norm": 1.0}, network(hidden=(2,)), "tanh units.*activation='relu'"),

@@ -107,7 +107,7 @@ def test_predictions_are_those_of_the_weights_in_original_units(regressor):
 
 def test_the_guarantee_uses_the_floor_and_not_the_prior(regressor):
     """2 w S = epsilon with S = M^b/b and M = 1/(sqrt(2 pi) floor), floor = 2/35 working units, two draws."""
-    mechanism = regressor.release_.mechanism["numbers"]
+    mechanism = regressor.release_.mechanism.numbers
     b = mechanism["beta"] - 1.0
     bound = 1.0 / (math.sqrt(2 * math.pi) * 2.0 / 35.0)
     assert 2 * 2.0 * mechanism["weight"] * bound**b / b == pytest.approx(2.0, rel=1e-9)
@@ -115,7 +115,7 @@ def test_the_guarantee_uses_the_floor_and_not_the_prior(regressor):
 
 def test_calibration_is_that_of_the_family(classifier):
     expected = calibrate("bernoulli", epsilon=8.0)
-    mechanism = classifier.release_.mechanism["numbers"]
+    mechanism = classifier.release_.mechanism.numbers
     assert (mechanism["beta"], mechanism["weight"]) == (expected.beta, expected.weight)
     assert classifier.guarantee_ == expected.guarantee
     assert 2 * mechanism["weight"] / (mechanism["beta"] - 1) == pytest.approx(8.0)
@@ -349,7 +349,7 @@ DRAW = NetworkDraw
         ({"epsilon": 1.0, "hidden_layer_sizes": (0,)}, "hidden_layer_sizes to be a whole number >= 1"),
         ({"epsilon": 1.0, "hidden_layer_sizes": "ten"}, "hidden_layer_sizes to be a whole number"),
         ({"epsilon": 1.0, "activation": "rleu"}, "Did you mean 'relu'"),
-        ({"epsilon": 1.0, "draws": "auto"}, "draws='auto' is not for NetworkDraw"),
+        ({"epsilon": 1.0, "draws": "auto"}, "NetworkDraw does not choose the number of draws"),
         ({"epsilon": 1.0, "draws": 5}, r"at most as many draws as chains \(4\), got draws=5"),
         ({"epsilon": 1.0, "mechanism": "network_drew"}, "Did you mean 'network_draw'"),
         ({"epsilon": 1.0, "mechanism": "one_posterior"}, "Expected mechanism to be one of 'auto', 'network_"),

@@ -430,7 +430,7 @@ def test_a_plan_is_made_of_names_shapes_and_types():
     plan = private.plan(records)
     assert plan.guarantee.epsilon == 1.0
     assert (plan.num_records, plan.model.sites) == (2, (("a", ()), ("s", ())))
-    assert plan.mechanism.description["name"] == "program_draw"
+    assert plan.mechanism.made.name == "program_draw"
     assert any(line.startswith("The model, its prior, its public arguments") for line in plan.assumptions)
     assert not any("features" in line for line in plan.assumptions)
     hidden = PrivateModel(logistic, epsilon=1.0, rows_per_person=2).plan(records)
@@ -550,7 +550,7 @@ def test_a_declared_bound_is_calibrated_for_and_recorded():
     assert found == pytest.approx((1 - law.pdf(0.5) ** 0.5) / 0.5 - (1 - integral) / 1.5, abs=1e-6)
     plan = private.plan(records)
     assert any("declared bound" in line for line in plan.assumptions)
-    assert plan.mechanism.description["numbers"]["density_bound"] == pytest.approx(2 / np.e)
+    assert plan.mechanism.made.numbers["density_bound"] == pytest.approx(2 / np.e)
     with pytest.raises(InvalidInput, match="pass beta as a number"):
         PrivateModel(model, epsilon=1.0, declared=declared).plan(records)
 

@@ -39,7 +39,10 @@ from onedraw.release.made import is_plain
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array, Neighbours
 
-NO_BOUND = Set("mechanism", "one_posterior", note=", which needs no bound on the data")
+NO_BOUND = {
+    form: Set("mechanism", name, note=", which needs no bound on the data")
+    for form, name in (("regression", "one_posterior"), ("network", "network_draw"))
+}
 EXACTNESS = {
     "searched": ("The draw is exact: the search behind the envelope's bound missed no higher point.",),
 }
@@ -302,7 +305,8 @@ class Mechanism(ABC):
         value = getattr(self, name)
         if value is None:
             kind = type(self).__name__
-            raise InvalidInput(f"{kind} needs {name}: {why}", advice=[Set(name, of=kind), NO_BOUND])
+            advice = [Set(name, of=kind), NO_BOUND[self.requirements.forms[0]]]
+            raise InvalidInput(f"{kind} needs {name}: {why}", advice=advice)
         return positive(**{name: value}, remedy=why)
 
 

@@ -46,7 +46,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onedraw._validate import positive
-from onedraw.advice import Set
+from onedraw.advice import LeaveOut, Set
 from onedraw.errors import InvalidInput
 from onedraw.mechanisms._bounds import bounded_design
 from onedraw.mechanisms.base import Requirements
@@ -137,7 +137,10 @@ class BetaSGD(NoisyGradients):
                 advice=[Set("weight_norm", of="BetaSGD"), Set("mechanism", "network_draw")],
             )
         if not hidden and self.weight_norm is not None:
-            raise InvalidInput("BetaSGD has no use for weight_norm without a hidden layer. Leave it out.")
+            raise InvalidInput(
+                "BetaSGD has no use for weight_norm without a hidden layer.",
+                advice=LeaveOut("weight_norm", of="BetaSGD"),
+            )
         super()._check_model(model)
 
     # -- the run

@@ -29,6 +29,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from onedraw._validate import one_of, positive, whole
+from onedraw.advice import Set
 from onedraw.errors import InvalidInput
 from onedraw.mechanisms._scale import with_floor
 from onedraw.mechanisms.base import Mechanism, uncalibrated
@@ -47,8 +48,8 @@ PRESETS: Mapping[str, Mapping[str, float]] = {
 }
 """The settings of a preset; its number of epochs is ``14 + floor(epsilon)``."""
 WHY_NUM_RECORDS = (
-    "the share of records in a batch, and with it the noise, is fixed before the data are seen. Give the "
-    "number of records where it is public, or a public guess of it."
+    "the share of records in a batch, and with it the noise, is fixed before the data are seen, and no "
+    "public number of records is known here."
 )
 N = TypeVar("N", bound="NoisyGradients")
 
@@ -131,7 +132,11 @@ class NoisyGradients(Mechanism):
         if self.shape is None:
             raise uncalibrated()
         if self.shape.num_records is None:
-            raise InvalidInput(f"{type(self).__name__} needs num_records=...: {WHY_NUM_RECORDS}")
+            kind = type(self).__name__
+            raise InvalidInput(
+                f"{kind} needs num_records: {WHY_NUM_RECORDS}",
+                advice=Set("num_records", of=kind, note=", a public guess of the number of records"),
+            )
         return max(1, self.shape.num_records)
 
     def _setting(self, name: str) -> float:

@@ -21,12 +21,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from onedraw.errors import InvalidInput
 from onedraw.families import Bernoulli, Categorical, Family, Gaussian, Laplace, Poisson, StudentT
+from onedraw.families.certificate import bounded_density_bounds
 from onedraw.losses import BetaDivergence, Loss, LossBounds
 from onedraw.nn.likelihood import LOSSES, declared_loss
 from onedraw.types import Array
@@ -50,10 +51,15 @@ class DeclaredDensity:
 
 @dataclass(frozen=True)
 class _AnyDensity:
-    """What the certificate of a bounded density asks of its family."""
+    """What calibration at a given beta asks of a family: that its density is bounded."""
 
     log_sup_density: float
-    name: str = "declared"
+    name: ClassVar[str] = "declared"
+    scale_floor: ClassVar[None] = None
+
+    def loss_bounds(self, beta: float) -> LossBounds:
+        """The certificate of any bounded density."""
+        return bounded_density_bounds(beta, self.log_sup_density)
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class DeclaredLoss:
     derivatives: Any = value
 
     def loss_bounds(self, beta: float) -> LossBounds:
-        """The certificate of any bounded density, which asks for no family beyond its bound."""
+        """The certificate of its bound."""
         return BetaDivergence(self.family).loss_bounds(beta)
 
 

@@ -127,6 +127,11 @@ class ProgramDraw(ChainDraw):
 
     def _check_model(self, model: SitesModel) -> None:
         super()._check_model(model)
+        if self._program.declared is not None and self.beta == "auto":
+            raise InvalidInput(
+                "No public reference is known for a declared density, so no beta can be chosen: pass beta as "
+                "a number, ProgramDraw(beta=...)."
+            )
         if model.sites != self._program.sites:
             raise InvalidInput(
                 "Expected a model with the latent sites of the program, got another one. Describe it by "
