@@ -108,7 +108,7 @@ def fit_private(X: Any, y: Any, epsilon: float, seed: Any) -> onedraw.LogisticRe
         epsilon=epsilon,
         classes=CLASSES,
         feature_bounds=list(BOUNDS.values()),
-        prior_scale=PRIOR_SCALE,
+        mechanism=onedraw.mechanisms.OnePosterior(prior_scale=PRIOR_SCALE),
         random_state=seed,
     )
     return model.fit(X, y)

@@ -306,7 +306,7 @@ class _Simulator:
         model, family, start, noise = table.model, table.model.family, table.location, None
         if family.has_scale:
             noise = ScalePrior(floor=FLOOR_SHARE * self.noise)
-            family = replace(family, scale_floor=noise.floor)
+            family = replace(family, scale_floor=noise.floor)  # type: ignore[type-var]
             start = np.append(start, noise.coordinate(self.noise))
         posterior = Posterior(
             loss=Gibbs(family),

@@ -351,7 +351,9 @@ def test_the_list_of_commands_says_what_each_says_of_itself():
 def test_listing_the_commands_imports_none_of_them():
     """Measured by what is imported, not by the clock."""
     code = "import sys; from onedraw.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
-    code += "print(sorted(name for name in sys.modules if name.startswith(('onedraw.cli.', 'onedraw.audit'))))"
+    code += (
+        "print(sorted(name for name in sys.modules if name.startswith(('onedraw.cli.', 'onedraw.audit'))))"
+    )
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "['onedraw.cli.app', 'onedraw.cli.output']", done.stderr
 

@@ -18,9 +18,7 @@ FORMULA = "=HYPERLINK(A1)"
 
 
 def hostile(*, feature="age", classes=("no", "yes"), **options):
-    model = NetworkModel(
-        family=Bernoulli(), features=(feature,), hidden_layer_sizes=(1,), classes=classes
-    )
+    model = NetworkModel(family=Bernoulli(), features=(feature,), hidden_layer_sizes=(1,), classes=classes)
     values = {
         "assumptions": ("Each person holds one row.",),
         "evidence": Evidence(level="diagnosed", statement="By hand."),

@@ -142,7 +142,11 @@ def test_a_table_of_unknown_kind_or_place_is_refused(cli):
 
 def test_text_in_a_count_or_a_negative_count_is_refused(cli):
     cli.write_csv(cli.folder / "counts.csv", {"age": [1, 2], "n": [1, -2]})
-    check(cli, cli.fit(data="counts.csv", target="n", model="poisson", columns=None), "Expected a response of counts")
+    check(
+        cli,
+        cli.fit(data="counts.csv", target="n", model="poisson", columns=None),
+        "Expected a response of counts",
+    )
     cli.write_csv(cli.folder / "counts.csv", {"age": [1, 2], "n": [1, cli.marker]})
     check(cli, cli.fit(data="counts.csv", target="n", model="poisson", columns=None), "not a finite number")
 

@@ -20,7 +20,7 @@ CONTRADICTED = 6
 """The exit code of an audit that refutes the claim."""
 
 
-class Subjects(click.ParamType):
+class Subjects(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
     """A name of ``onedraw.audit.subjects``, which is imported when there is something to look up."""
 
     name = "mechanism"

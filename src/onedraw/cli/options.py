@@ -34,7 +34,7 @@ READ = {Ledger: Ledger, bool: bool}
 """Types that are made from a text by calling them."""
 
 
-class Kind(click.ParamType):
+class Kind(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
     """A kind of model; dashes and underscores are alike. ``form`` leaves out models of another form."""
 
     name = "kind"
@@ -63,7 +63,7 @@ class Kind(click.ParamType):
         return [click.shell_completion.CompletionItem(name) for name in found]
 
 
-class Value(click.ParamType):
+class Value(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
     """A value of a field, by its type."""
 
     def __init__(self, hint: Any, name: str) -> None:

@@ -53,9 +53,9 @@ def build_estimator(
 
 
 def check_kind(kind: str, model: Any, target: Target) -> None:
-    """Refuse a number of classes that makes another kind of model than was asked for."""
+    """Refuse a number of classes that makes another of the estimator's kinds than was asked for."""
     found = model.kind
-    if found == kind or found not in ESTIMATORS:
+    if found == kind or ESTIMATORS.get(found) is not ESTIMATORS[kind]:
         return
     if target.classes is None:
         raise InvalidInput(f"The {kind} model needs its classes.", advice=Set("classes"))

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same mistake, made in Python and in a shell: each is told what to do in its own language."""
+
+import dataclasses
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import onedraw
+from onedraw import advice
+from onedraw.advice import AskLedger, Do, LeaveOut, Set
+from onedraw.mechanisms import OnePosterior, OutputPerturbation
+
+PYTHON = re.compile(r"\b(?!neighbours=)\w+=(?:'|\.\.\.|\[)|Ledger\(|\w+\(\w+=")
+"""Advice as Python has it: a keyword with a text, a call. Facts may say neighbours='add_remove'."""
+SHELL = re.compile(r"--[a-z]|onedraw ledger|\[target\]|\[columns")
+
+
+def table(n=60):
+    rng = np.random.default_rng(0)
+    return rng.uniform(-1, 1, (n, 2)), rng.integers(0, 2, n)
+
+
+def fit(**options):
+    X, y = table()
+    return onedraw.LogisticRegression(**{"epsilon": 1.0, "classes": [0, 1], **options}).fit(X, y)
+
+
+def option(name):
+    return ("--mechanism-option", name)
+
+
+POSTERIOR = ("--mechanism", "one_posterior")
+MISTAKES = {
+    "epsilon": (
+        lambda ledger: fit(epsilon=0.0),
+        ("--epsilon", "0"),
+        "for example epsilon=1.0",
+        "for example --epsilon 1.0",
+    ),
+    "delta that is not used": (
+        lambda ledger: fit(delta=1e-6, mechanism=OutputPerturbation(feature_norm=2.0)),
+        ("--delta", "1e-6", "--mechanism", "output_perturbation", *option("feature_norm=2")),
+        "Leave delta out.",
+        "Leave --delta out.",
+    ),
+    "delta that is needed": (
+        lambda ledger: fit(mechanism=onedraw.mechanisms.LipschitzGibbs(feature_norm=2.0)),
+        ("--mechanism", "lipschitz_gibbs", *option("feature_norm=2")),
+        "Set delta=1e-06",
+        "Set --delta 1e-06",
+    ),
+    "a bound that is needed": (
+        lambda ledger: fit(mechanism="output_perturbation"),
+        ("--mechanism", "output_perturbation"),
+        "Set OutputPerturbation(feature_norm=...), or set mechanism='one_posterior'",
+        "Set --mechanism-option feature_norm=VALUE, or set --mechanism one_posterior",
+    ),
+    "draws that are not chosen": (
+        lambda ledger: fit(draws="auto", mechanism=OutputPerturbation(feature_norm=2.0)),
+        ("--draws", "auto", "--mechanism", "output_perturbation", *option("feature_norm=2")),
+        "Set draws=... to a whole number, or leave draws out.",
+        "Set --draws VALUE to a whole number, or leave --draws out.",
+    ),
+    "evidence": (
+        lambda ledger: fit(draws="auto", mechanism=OnePosterior(evidence="enumerated")),
+        ("--draws", "auto", *POSTERIOR, *option("evidence=enumerated")),
+        "or set OnePosterior(evidence='searched').",
+        "or set --mechanism-option evidence=searched.",
+    ),
+    "a weight": (
+        lambda ledger: fit(mechanism=OnePosterior(beta=2.0, weight=9.0)),
+        (*POSTERIOR, *option("beta=2"), *option("weight=9")),
+        "Set weight=0.5, or leave weight out.",
+        "Set --mechanism-option weight=0.5, or leave --mechanism-option weight out.",
+    ),
+    "a scale": (
+        lambda ledger: fit(mechanism=OnePosterior(noise_floor=1.0)),
+        (*POSTERIOR, *option("noise_floor=1")),
+        "Leave noise_floor out.",
+        "Leave --mechanism-option noise_floor out.",
+    ),
+    "neighbours": (
+        lambda ledger: fit(neighbours="add_remove", mechanism=OutputPerturbation(feature_norm=2.0)),
+        ("--neighbours", "add_remove", "--mechanism", "output_perturbation", *option("feature_norm=2")),
+        "Set mechanism='one_posterior', which offers both.",
+        "Set --mechanism one_posterior, which offers both.",
+    ),
+    "a data set without ledger": (
+        lambda ledger: fit(dataset="patients"),
+        ("--dataset", "patients"),
+        "Set ledger=..., or leave dataset out.",
+        "Set --ledger VALUE, or leave --dataset out.",
+    ),
+    "no budget": (
+        lambda ledger: fit(epsilon=4.0, ledger=ledger, dataset="patients"),
+        ("--epsilon", "4", "--ledger", "budget.db", "--dataset", "patients"),
+        "See: Ledger('{path}').show('patients').",
+        "See: onedraw ledger show {path} patients.",
+    ),
+    "an unknown data set": (
+        lambda ledger: fit(ledger=ledger, dataset="zoo"),
+        ("--ledger", "budget.db", "--dataset", "zoo"),
+        "Register it: Ledger('{path}').create('zoo', epsilon=...).",
+        "Register it: onedraw ledger create {path} zoo --epsilon ....",
+    ),
+    "another relation": (
+        lambda ledger: fit(neighbours="add_remove", ledger=ledger, dataset="patients"),
+        ("--neighbours", "add_remove", "--ledger", "budget.db", "--dataset", "patients"),
+        "Set neighbours='replace_one'.",
+        "Set --neighbours replace_one.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_the_same_mistake_is_answered_in_the_language_of_who_made_it(cli, case):
+    in_python, arguments, python, shell = MISTAKES[case]
+    ledger = onedraw.Ledger(cli.folder / "budget.db")
+    X, y = table()
+    cli.write_csv(cli.folder / "small.csv", {"a": X[:, 0], "b": X[:, 1], "y": y})
+    with pytest.raises(onedraw.OnedrawError) as caught:
+        in_python(ledger)
+    result = cli.fit(*arguments, data="small.csv", target="y", columns=None)
+    told = " ".join(result.stderr.split())
+    assert result.exit_code in (2, 3, 5)
+    assert python.format(path=ledger.path) in str(caught.value)
+    assert shell.format(path=ledger.path) in told
+    assert not SHELL.search(str(caught.value))
+    assert not PYTHON.search(told)
+
+
+def test_classes_are_declared_where_each_declares_them(cli):
+    with pytest.raises(onedraw.InvalidInput, match=r"Set classes=\[\.\.\.\]"):
+        fit(classes=None, neighbours="add_remove")
+    told = cli.fit(target="smoker", model="multinomial", columns=None).stderr
+    assert "Declare classes = [...] under [target] of the column file." in told
+
+
+def test_a_release_without_intervals_says_so_in_the_language_of_its_reader(cli):
+    assert cli.fit("--seed", "1").exit_code == 0
+    assert "Set --draws auto" in cli.run("show", "release.json").stdout
+    with pytest.raises(onedraw.InvalidInput, match="Set draws='auto'"):
+        fit(random_state=0).summary()
+
+
+def test_advice_of_the_calibration_names_the_flags_of_the_command_that_gave_it(cli):
+    told = cli.run("calibrate", "bernoulli", "--epsilon", "1", "--beta", "2", "--weight", "9").stderr
+    assert "Set --weight 0.5, or leave --weight out." in told
+
+
+def test_every_kind_of_advice_is_frozen_and_speaks_both_languages():
+    some = {
+        Do: Do("use fewer features"),
+        Set: Set("draws", "auto"),
+        LeaveOut: LeaveOut("delta"),
+        AskLedger: AskLedger("see", "a.db", "verify"),
+    }
+    kinds = [k for k in vars(advice).values() if isinstance(k, type) and issubclass(k, advice.Advice)]
+    assert {k for k in kinds if k is not advice.Advice} == set(some)
+    for piece in some.values():
+        assert piece.in_python()[0].islower()
+        assert piece.in_shell()[0].islower()
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(piece, dataclasses.fields(piece)[0].name, "other")
+
+
+def test_errors_keep_their_advice_across_processes():
+    error = onedraw.BudgetExceeded("No.", advice=AskLedger("see", "a.db", "show", "x"), requested=1.0)
+    error.charged = True
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.for_shell(), again.requested) == (str(error), error.for_shell(), 1.0)
+    assert str(pickle.loads(pickle.dumps(onedraw.MissingExtra("This", "all")))).startswith("This needs")
