@@ -191,7 +191,9 @@ def test_the_law_of_one_step_is_that_of_its_releases(kind):
     """600 releases: means and spreads within 5 standard errors (14% of a spread): false alarm below 1e-5."""
     pytest.importorskip("jax_privacy")
     mechanism = one_step(kind, **({"draws": 100} if kind is DPVI else {}))
-    records = neighbours_of([([0.3], 0.0), ([-0.2], 1.0)], ([10.0], 1.0)).first
+    # Many alike show the slope of the loss; of DPVI, whose law is approximate, they would show the rest.
+    alike = 1 if kind is DPVI else 15
+    records = neighbours_of([([0.3], 0.0)] * alike + [([-0.2], 1.0)], ([10.0], 1.0)).first
     density = known_density(mechanism, records)
     found = releases(mechanism, records, 600, np.random.default_rng(0))
     assert np.abs(found.mean(axis=0) - density.location).max() <= 5 * density.scale / math.sqrt(600)
