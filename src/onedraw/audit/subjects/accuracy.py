@@ -42,9 +42,7 @@ def root_mean_squared_error(
     repeats: int = 20,
 ) -> float:
     """Of the released coefficients and intercept, over simulated data sets of 1,000 records."""
-    mechanism = subject.calibrated_to_fit(
-        num_records=SIMULATED_RECORDS, epsilon=epsilon, delta=delta, neighbours=neighbours
-    )
+    mechanism = subject.calibrated_to_fit(epsilon=epsilon, delta=delta, neighbours=neighbours)
     model, errors = mechanism.model, []
     for seed in range(repeats):
         records, truth = simulate(subject, seed)

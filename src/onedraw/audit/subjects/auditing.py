@@ -18,7 +18,7 @@ from onedraw.audit.densities import has_exact_density, has_known_density, known_
 from onedraw.audit.exact import Laws, output_laws, worst_pair
 from onedraw.audit.finding import Finding
 from onedraw.audit.pairs import Pair
-from onedraw.audit.releasing import computed
+from onedraw.audit.releasing import release
 from onedraw.audit.subjects.subject import Subject
 from onedraw.mechanisms import Mechanism
 from onedraw.records import Records
@@ -36,8 +36,7 @@ class Released:
 
         Of several draws, their means and spreads, which is what a posterior depends on here.
         """
-        rng, _ = generator(random_state)
-        found = computed(self.mechanism, Records(features=X, response=y), rng)
+        found = release(self.mechanism, Records(features=X, response=y), random_state)
         draws = np.array(found.draws)
         parts = [draws[0]] if len(draws) == 1 else [draws.mean(axis=0), np.log(draws.std(axis=0) + 1e-300)]
         return np.concatenate([*parts, *(statistic.array() for statistic in found.statistics.values())])

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from onedraw.audit.subjects.accuracy import SIMULATED_RECORDS
 from onedraw.audit.subjects.subject import Subject
 from onedraw.model import NetworkModel
 from onedraw.nn import DPSGD, DPVI, BetaSGD, NetworkDraw, NutsSampler
@@ -22,10 +23,16 @@ DELTA = 0.01
 """Larger than anyone should claim, so that the outputs by which a claim is decided turn up in an attack."""
 LONG = 10.0
 NORM = 2.0
-ALL_JOIN = 1
+ONE_STEP: dict[str, Any] = {
+    "num_records": 1,
+    "batch_size": 1,
+    "epochs": 1,
+    "optimiser": "sgd",
+    "learning_rate": 0.1,
+}
 """The declared number of records decides the size of a batch and nothing else: here, that all join."""
-SCHEDULED = 200
-ONE_STEP: dict[str, Any] = {"batch_size": 1, "epochs": 1, "optimiser": "sgd", "learning_rate": 0.1}
+SCHEDULED: dict[str, Any] = {"num_records": 200}
+SIMULATED: dict[str, Any] = {"num_records": SIMULATED_RECORDS}
 GRADIENTS: dict[str, Any] = {"delta": DELTA, "size": LONG, "spread": 3.0}
 PRIOR_SCALE = 3.0
 """As wide as that of regressions."""
@@ -68,14 +75,13 @@ NETWORKS = (
     NetworkSubject(
         name="dp_sgd",
         build=lambda model: DPSGD(**ONE_STEP),
-        fitted=lambda model: DPSGD(),
-        num_records=ALL_JOIN,
+        fitted=lambda model: DPSGD(**SIMULATED),
         **GRADIENTS,
     ),
     NetworkSubject(
         name="dp_sgd:paper",
-        build=lambda model: DPSGD(),
-        num_records=SCHEDULED,
+        build=lambda model: DPSGD(**SCHEDULED),
+        fitted=lambda model: DPSGD(**SIMULATED),
         score=along_the_canary,
         slowness=5,
         **GRADIENTS,
@@ -83,15 +89,13 @@ NETWORKS = (
     NetworkSubject(
         name="beta_sgd",
         build=lambda model: BetaSGD(feature_norm=NORM, **ONE_STEP),
-        fitted=lambda model: BetaSGD(feature_norm=NORM),
-        num_records=ALL_JOIN,
+        fitted=lambda model: BetaSGD(feature_norm=NORM, **SIMULATED),
         **GRADIENTS,
     ),
     NetworkSubject(
         name="dp_vi",
         build=lambda model: DPVI(draws=50, **ONE_STEP),
-        fitted=lambda model: DPVI(draws=50),
-        num_records=ALL_JOIN,
+        fitted=lambda model: DPVI(draws=50, **SIMULATED),
         **GRADIENTS,
     ),
 )

@@ -48,11 +48,10 @@ class Subject:
     intercept alone where ``regresses`` is not set, with the mechanism that ``fitted`` builds, by default the
     same, on data whose coefficients have standard deviation ``spread``.
 
-    ``size`` is that of the features of crafted records. ``num_records`` is the declared number of records,
-    where the mechanism needs one. ``papers_pair`` says that the published pair is about this model. ``score``
-    tells outputs on the first pair of ``canaries`` apart; without one, a score is learned. ``for_rounds``
-    gives the uncalibrated mechanism the options that an attack of so many rounds asks for. A run of the
-    mechanism takes about ``slowness`` times as long as most.
+    ``size`` is that of the features of crafted records. ``papers_pair`` says that the published pair is about
+    this model. ``score`` tells outputs on the first pair of ``canaries`` apart; without one, a score is
+    learned. ``for_rounds`` gives the uncalibrated mechanism the options that an attack of so many rounds asks
+    for. A run of the mechanism takes about ``slowness`` times as long as most.
     """
 
     name: str
@@ -66,7 +65,6 @@ class Subject:
     spread: float = 1.0
     delta: float = 0.0
     relations: tuple[Neighbours, ...] = BOTH
-    num_records: int | None = None
     fitted: Callable[[Any], Any] | None = None
     papers_pair: bool = False
     size: float = 1.0
@@ -112,31 +110,23 @@ class Subject:
         mechanism = self.build(self.model)
         if rounds is not None and self.for_rounds is not None:
             mechanism = self.for_rounds(mechanism, rounds)
-        shape = Shape(model=self.model, num_records=self.num_records)
-        return self._calibrated(mechanism, shape, epsilon, delta, neighbours)
+        return self._calibrated(mechanism, self.model, epsilon, delta, neighbours)
 
     def calibrated_to_fit(
-        self,
-        *,
-        num_records: int,
-        epsilon: float,
-        delta: float | None = None,
-        neighbours: Neighbours = "replace_one",
+        self, *, epsilon: float, delta: float | None = None, neighbours: Neighbours = "replace_one"
     ) -> Any:
         """The mechanism with its guarantee, for the model whose accuracy is measured."""
-        declared = None if self.num_records is None else num_records
-        shape = Shape(model=self.fitted_model, num_records=declared)
-        mechanism = (self.fitted or self.build)(shape.model)
-        return self._calibrated(mechanism, shape, epsilon, delta, neighbours)
+        model = self.fitted_model
+        return self._calibrated((self.fitted or self.build)(model), model, epsilon, delta, neighbours)
 
     def _calibrated(
-        self, mechanism: Any, shape: Shape, epsilon: float, delta: float | None, neighbours: Neighbours
+        self, mechanism: Any, model: Any, epsilon: float, delta: float | None, neighbours: Neighbours
     ) -> Any:
         one_of(self.relations, neighbours=neighbours, remedy=f"{self.name} offers these.")
         request = Request(
             epsilon=epsilon, delta=self.delta if delta is None else delta, neighbours=neighbours
         )
-        return mechanism.calibrate(request, shape)
+        return mechanism.calibrate(request, Shape(model=model))
 
     # -- what to attack it on
 
