@@ -9,13 +9,15 @@ two has none on one side. The middle and the half width of the chosen one are pu
 Guarantee:
     epsilon-DP for values that are each a function of one record, under ``neighbours`` and for
     ``rows_per_person`` = m rows. A window with W values, L below and U above, has weight
-    base exp((epsilon/(2 D)) u), u = -min(max(|W - n/2|, n/4 - L, n/4 - U), (1/2 - FEW) n), D = m for
-    replace-one and 3 m/4 for add/remove.
+    base exp(-(epsilon/D) v), v = min(max(|W - n/2|, n/4 - L, n/4 - U), (1/2 - FEW) n), D = 2 m for
+    replace-one and 5 m/4 for add/remove.
 
-*Proof.* Adding a person with r <= m rows, c of them counted in a number, moves W - n/2 by c - r/2, n/4 - L
-and n/4 - U by r/4 - c, and (1/2 - FEW) n by less than r/2: by numbers in [-3m/4, 3m/4]. Replacing moves
-them by the difference of two c - r/2 or r/4 - c, at most m. Minima and maxima keep such a bound. So each
-exponent moves by at most epsilon/2, and so does the logarithm of their sum. []
+*Proof.* Adding a person with r <= m rows, c of them counted in a number, moves W - n/2 by c - r/2, so its
+size by a number in [-m/2, m/2]; n/4 - L and n/4 - U by r/4 - c, in [-3m/4, m/4]; and (1/2 - FEW) n by a
+number in [0, m/2]. Minima and maxima keep common bounds, so v moves by a number in [-3m/4, m/2], and
+between any two windows the changes differ by at most 5m/4. Replacing moves each of them by a number in [-m,
+m]: they differ by at most 2m. If the exponents move by numbers in an interval of length epsilon, so does
+the logarithm of their sum, and log probabilities move by at most epsilon. []
 
 *Infinitely many candidates.* All windows with at most FEW n values have the same utility. Any other holds
 one of the values of rank q, 2q, 3q, ... with q = max(1, floor(FEW n)), so they are few and found in no
@@ -46,8 +48,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onedraw._validate import positive
-from onedraw.tilted.quantiles import drawn, sensitivity
+from onedraw._validate import one_of, positive, whole
+from onedraw.tilted.quantiles import drawn
 from onedraw.types import AnyArray, Array, Neighbours
 
 SCALES = range(-80, 81)
@@ -82,7 +84,7 @@ def window_of_half(
     rows_per_person: int = 1,
 ) -> Window:
     """A window that holds about half of the values."""
-    rate = 0.5 * positive(epsilon=epsilon) / sensitivity(0.75, neighbours, rows_per_person)
+    rate = choice_rate(epsilon, neighbours, rows_per_person)
     ordered = np.sort(values)
     listed = [filled_windows(ordered, k) for k in SCALES]
     weights = [log_weights(*listed[i], len(values), k, rate) for i, k in enumerate(SCALES)]
@@ -92,6 +94,13 @@ def window_of_half(
     place -= int(sizes[:scale].sum())
     middles = listed[scale][0]
     return window(SCALES[scale], float(middles[place]) if place < len(middles) else _other(middles, rng))
+
+
+def choice_rate(epsilon: float, neighbours: Neighbours, rows_per_person: int) -> float:
+    """epsilon/D: what a unit of v costs."""
+    one_of(("replace_one", "add_remove"), neighbours=neighbours)
+    spread = 2.0 if neighbours == "replace_one" else 1.25
+    return positive(epsilon=epsilon) / (spread * whole(rows_per_person=rows_per_person))
 
 
 def filled_windows(ordered: Array, k: int) -> tuple[Array, AnyArray, AnyArray]:
