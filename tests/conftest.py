@@ -22,8 +22,8 @@ from onedraw.families import FAMILIES, Family
 from onedraw.mechanisms import Mechanism, Shape
 from onedraw.model import NetworkModel, RegressionModel
 from onedraw.nn import NutsSampler
-from onedraw.private import Private
 from onedraw.privacy import Request
+from onedraw.private import Private
 from onedraw.publishing import Plan, publish
 from onedraw.records import Records
 from onedraw.registry import MECHANISMS
