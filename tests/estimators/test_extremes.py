@@ -11,8 +11,8 @@ from onedraw.mechanisms import (
     LinearNoiseAware,
     LinearSSP,
     LipschitzGibbs,
-    ObjectivePerturbation,
     OutputPerturbation,
+    TiltedFit,
 )
 from onedraw.records import LARGEST, Records
 
@@ -22,7 +22,7 @@ LOGISTIC = {
     "gibbs_posterior": GibbsPosterior(feature_norm=1.5),
     "lipschitz_gibbs": LipschitzGibbs(feature_norm=1.5),
     "output_perturbation": OutputPerturbation(feature_norm=1.5),
-    "objective_perturbation": ObjectivePerturbation(feature_norm=1.5),
+    "tilted_fit": TiltedFit(),
 }
 NORMAL = {
     "adassp": AdaSSP(**LINEAR),

@@ -19,10 +19,10 @@ from onedraw.mechanisms import (
     LinearNoiseAware,
     LinearSSP,
     LipschitzGibbs,
-    ObjectivePerturbation,
     OnePosterior,
     OutputPerturbation,
     Shape,
+    TiltedFit,
 )
 from onedraw.private import opened
 from onedraw.publishing import Private, make_plan, publish
@@ -43,7 +43,7 @@ DRIVEN = {
     "output_perturbation": OutputPerturbation(
         **NORM, regularisation=0.1, noise="laplace", tolerance=1e-4
     ),
-    "objective_perturbation": ObjectivePerturbation(**NORM, solver_share=0.02),
+    "tilted_fit": TiltedFit(cut=2.0, inference=False),
     "adassp": AdaSSP(**BOUNDS, failure=0.2),
     "linear_ssp": LinearSSP(**BOUNDS, residual_scale=1.0, draws=20),
     "linear_noise_aware": LinearNoiseAware(**BOUNDS, residual_scale=1.0, prior_scale=2.0, warm_up=50),
@@ -264,9 +264,8 @@ def test_linear_regression_has_a_scale_only_where_one_is_released():
 
 def test_grid_search_compares_mechanisms():
     candidates = [
-        kind(feature_norm=2.0, regularisation=strength)
-        for kind in (OutputPerturbation, ObjectivePerturbation)
-        for strength in (0.01, 1.0)
+        *(OutputPerturbation(feature_norm=2.0, regularisation=strength) for strength in (0.01, 1.0)),
+        *(TiltedFit(cut=cut) for cut in (1.0, 3.0)),
     ]
     search = GridSearchCV(
         onedraw.LogisticRegression(epsilon=5.0, random_state=0, **CLASSES),

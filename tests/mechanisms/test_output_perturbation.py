@@ -14,7 +14,7 @@ from onedraw.families import Bernoulli
 from onedraw.mechanisms import OutputPerturbation, Shape
 from onedraw.mechanisms._bounds import bounded_design
 from onedraw.mechanisms._logistic import gradient, minimise
-from onedraw.mechanisms._perturbed_fit import spherical
+from onedraw.tilted.laws import BallLaw
 from onedraw.model import RegressionModel
 from onedraw.privacy import Request
 from onedraw.records import Records
@@ -152,7 +152,7 @@ def test_a_residual_that_cannot_be_certified_is_an_error():
 def test_the_noise_has_its_radial_law():
     """Kolmogorov-Smirnov at level 1e-4 with a fixed seed."""
     rng = np.random.default_rng(2)
-    draws = np.array([spherical(rng, 3, 0.5) for _ in range(4000)])
+    draws = np.array([BallLaw(dim=3, scale=0.5).sample(rng) for _ in range(4000)])
     assert stats.kstest(np.linalg.norm(draws, axis=1), stats.gamma(3, scale=0.5).cdf).pvalue > 1e-4
     assert stats.kstest(draws[:, 0] / np.linalg.norm(draws, axis=1), stats.uniform(-1, 2).cdf).pvalue > 1e-4
 

@@ -8,7 +8,6 @@ from onedraw.mechanisms.gaussian_mean_draw import GaussianMeanDraw
 from onedraw.mechanisms.gibbs_posterior import GibbsPosterior
 from onedraw.mechanisms.lipschitz_gibbs import LipschitzGibbs
 from onedraw.mechanisms.noise_aware import BetaBernoulliNoiseAware, LinearNoiseAware
-from onedraw.mechanisms.objective_perturbation import ObjectivePerturbation
 from onedraw.mechanisms.one_posterior import OnePosterior
 from onedraw.mechanisms.output_perturbation import OutputPerturbation
 from onedraw.mechanisms.sufficient_statistics import BetaBernoulliSSP, LinearSSP
@@ -25,7 +24,6 @@ __all__ = [
     "LinearSSP",
     "LipschitzGibbs",
     "Mechanism",
-    "ObjectivePerturbation",
     "OnePosterior",
     "OutputPerturbation",
     "Requirements",

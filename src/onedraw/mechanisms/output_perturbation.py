@@ -48,13 +48,16 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from onedraw._validate import one_of, whole
+from onedraw._validate import one_of, positive, whole
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms._perturbed_fit import PerturbedFit, spherical
+from onedraw.mechanisms._bounds import bounded_design, clipping_note
+from onedraw.mechanisms._logistic import minimise
 from onedraw.mechanisms._posterior_draw import BINARY
-from onedraw.mechanisms.base import Requirements
+from onedraw.mechanisms.base import Mechanism, Requirements
 from onedraw.records import Records
+from onedraw.release import Grid, coefficient_step
 from onedraw.samplers.base import Evidence
+from onedraw.tilted.laws import BallLaw
 from onedraw.types import Array
 
 NOISE = ("spherical", "laplace")
@@ -68,7 +71,7 @@ EVIDENCE = Evidence(
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputPerturbation(PerturbedFit):
+class OutputPerturbation(Mechanism):
     """Noise on the minimiser. ``regularisation`` is lambda; ``tolerance`` the solver's share of the noise."""
 
     name: ClassVar[str] = "output_perturbation"
@@ -82,12 +85,21 @@ class OutputPerturbation(PerturbedFit):
         prefer="large n and strong regularisation; speed",
     )
 
+    feature_norm: float | None = None
+    regularisation: float = 0.01
     noise: Literal["spherical", "laplace"] = "spherical"
     tolerance: float = 1e-3
 
     def _check_options(self) -> None:
         one_of(NOISE, noise=self.noise)
-        super()._check_options()
+        positive(tolerance=self.tolerance)
+        positive(
+            regularisation=self.regularisation,
+            remedy="Without it one record can move the estimate arbitrarily far.",
+        )
+
+    def _norm(self) -> float:
+        return self._needed("feature_norm")
 
     def sensitivity(self, *, num_records: int) -> float:
         """How far, in Euclidean distance, one person can move the computed estimate."""
@@ -103,14 +115,23 @@ class OutputPerturbation(PerturbedFit):
     def estimate(self, design: Array, response: Array) -> Array:
         """The minimiser (p,) to the declared tolerance, which may not leave."""
         # In sums instead of means: the residual is X tolerance, a share ``tolerance`` of the sensitivity.
-        ridge, tilt = len(response) * self.regularisation, np.zeros(design.shape[1])
-        return self._minimise(design, response, ridge=ridge, tilt=tilt)
+        return minimise(
+            design,
+            2.0 * response - 1.0,
+            ridge=len(response) * self.regularisation,
+            tilt=np.zeros(design.shape[1]),
+            feature_norm=self._norm(),
+            residual=self.tolerance * self._norm(),
+        )
 
     def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
-        design, dim = self._design(records), self.model.dim
+        fit_intercept, dim = self.model.fit_intercept, self.model.dim
+        design = bounded_design(records.features, fit_intercept=fit_intercept, feature_norm=self._norm())
         scale = self.noise_scale(num_records=len(records.response), dim=dim)
-        round_noise = self.noise == "spherical"
-        noise = spherical(rng, dim, scale) if round_noise else rng.laplace(scale=scale, size=dim)
+        if self.noise == "spherical":
+            noise = BallLaw(dim=dim, scale=scale).sample(rng)
+        else:
+            noise = rng.laplace(scale=scale, size=dim)
         return (self.estimate(design, records.response) + noise)[None, :], EVIDENCE
 
     def check_records(self, records: Records) -> None:
@@ -118,6 +139,16 @@ class OutputPerturbation(PerturbedFit):
         super().check_records(records)
         if not len(records.response):
             raise InvalidInput("Expected at least one record: there is no estimate to add noise to.")
+
+    @property
+    def grid(self) -> Grid:
+        """2^-40 of a length that no unperturbed fit exceeds: |theta|^2 <= 2 log 2/lambda, or 0 is better."""
+        return Grid(coefficient=coefficient_step(math.sqrt(2.0 * math.log(2.0) / self.regularisation)))
+
+    @property
+    def own_assumptions(self) -> tuple[str, ...]:
+        """What the reader of a release must know."""
+        return (clipping_note(self._norm()),)
 
     def _numbers(self) -> Mapping[str, str | float | None]:
         return {}

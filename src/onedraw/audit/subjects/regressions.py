@@ -22,7 +22,6 @@ from onedraw.mechanisms import (
     LinearNoiseAware,
     LinearSSP,
     LipschitzGibbs,
-    ObjectivePerturbation,
     OnePosterior,
     OutputPerturbation,
     TiltedFit,
@@ -115,12 +114,6 @@ REGRESSIONS = (
         build=lambda model: OutputPerturbation(
             feature_norm=_norm(model), regularisation=0.1, noise="laplace"
         ),
-        relations=REPLACE_ONLY,
-        **LOGISTIC,
-    ),
-    Subject(
-        name="objective_perturbation",
-        build=lambda model: ObjectivePerturbation(feature_norm=_norm(model)),
         relations=REPLACE_ONLY,
         **LOGISTIC,
     ),
