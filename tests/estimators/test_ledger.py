@@ -106,7 +106,7 @@ class Unread:
     __getitem__ = __iter__
 
 
-HOPELESS = Unread(), object()
+HOPELESS = Unread(), Unread()
 
 
 @pytest.mark.parametrize("options", [{}, {"draws": "auto"}, {"draws": 7}, {"classes": None}])
