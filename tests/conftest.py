@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every family, kind of model and mechanism, from the registries: what is registered enters the contracts.
 
-A test that asks for ``mechanism_name``, ``family_name`` or ``kind_name`` runs once for each registered one. The
+A test that asks for ``mechanism_name``, ``family_name`` or ``kind_name`` runs once for each of them. The
 fixture ``examples`` makes the smallest thing of each: a mechanism with the bounds that it needs, the model
 that it fits, records that follow the model, an estimator with its table. ``released`` publishes.
 """
@@ -22,8 +22,8 @@ from onedraw.families import FAMILIES, Family
 from onedraw.mechanisms import Mechanism, Shape
 from onedraw.model import NetworkModel, RegressionModel
 from onedraw.nn import NutsSampler
-from onedraw.private import Private
 from onedraw.privacy import Request
+from onedraw.private import Private
 from onedraw.publishing import Plan, publish
 from onedraw.records import Records
 from onedraw.registry import MECHANISMS

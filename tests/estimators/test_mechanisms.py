@@ -42,9 +42,7 @@ DRIVEN = {
     "one_posterior": OnePosterior(beta=2.5, prior_scale=2.0),
     "gibbs_posterior": GibbsPosterior(**NORM, prior_scale=2.0),
     "lipschitz_gibbs": LipschitzGibbs(**NORM, prior_scale=2.0, formula="published"),
-    "output_perturbation": OutputPerturbation(
-        **NORM, regularisation=0.1, noise="laplace", tolerance=1e-4
-    ),
+    "output_perturbation": OutputPerturbation(**NORM, regularisation=0.1, noise="laplace", tolerance=1e-4),
     "objective_perturbation": ObjectivePerturbation(**NORM, solver_share=0.02),
     "adassp": AdaSSP(**BOUNDS, failure=0.2),
     "linear_ssp": LinearSSP(**BOUNDS, residual_scale=1.0, draws=20),
@@ -52,7 +50,9 @@ DRIVEN = {
 }
 """Each with options of its own, none of them the default."""
 every = pytest.mark.parametrize("name", DRIVEN)
-every_but_the_chain = pytest.mark.parametrize("name", [name for name in DRIVEN if name != "linear_noise_aware"])
+every_but_the_chain = pytest.mark.parametrize(
+    "name", [name for name in DRIVEN if name != "linear_noise_aware"]
+)
 """The noise-aware chain is slow, and reads its records as "linear_ssp" does."""
 
 
@@ -237,7 +237,11 @@ THREE = RNG.integers(0, 3, 300)
             LABELS,
             "estimates one number: describe it as a model with an intercept and no features, got 2",
         ),
-        (onedraw.LogisticRegression(mechanism=3), LABELS, "Expected mechanism to be one of .*, got mechanism=3"),
+        (
+            onedraw.LogisticRegression(mechanism=3),
+            LABELS,
+            "Expected mechanism to be one of .*, got mechanism=3",
+        ),
     ],
 )
 def test_what_a_mechanism_cannot_do_is_refused(model, y, message):
