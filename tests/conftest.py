@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every family, kind of model and mechanism, from the registries: what is registered enters the contracts.
 
-A test that asks for ``mechanism_name``, ``family_name`` or ``kind_name`` runs once for each registered one. The
+A test that asks for ``mechanism_name``, ``family_name`` or ``kind_name`` runs once for each of them. The
 fixture ``examples`` makes the smallest thing of each: a mechanism with the bounds that it needs, the model
 that it fits, records that follow the model, an estimator with its table. ``released`` publishes.
 """

@@ -228,7 +228,11 @@ def test_what_records_cause_makes_no_sound():
 def test_a_release_keeps_its_plan():
     plan = plan_for()
     release = publish(plan, read, random_state=0)
-    assert (release.model, release.guarantee, release.grid) == (plan.model, plan.guarantee, plan.mechanism.grid)
+    assert (release.model, release.guarantee, release.grid) == (
+        plan.model,
+        plan.guarantee,
+        plan.mechanism.grid,
+    )
     assert (release.assumptions, release.num_records) == (plan.assumptions, 3)
     assert release.mechanism == plan.mechanism.made
     assert release.seeded
@@ -288,7 +292,9 @@ def test_a_plan_leaves_the_estimator_as_it_was(family_name, examples):
 
 
 def test_a_plan_of_a_classifier_needs_its_classes():
-    with pytest.raises(onedraw.InvalidInput, match=r"needs the public set of classes. Set classes=\[\.\.\.\]"):
+    with pytest.raises(
+        onedraw.InvalidInput, match=r"needs the public set of classes. Set classes=\[\.\.\.\]"
+    ):
         onedraw.LogisticRegression(epsilon=1.0).plan(np.zeros((5, 1)))
 
 
@@ -338,8 +344,11 @@ def test_an_empty_table_releases_the_prior_where_n_is_private(family_name, examp
     assert examples.facts(empty) == examples.facts(single)
     assert empty.num_records is None
     draws = [
-        np.array(examples.estimator(family, mechanism="one_posterior", random_state=seed, **request_)
-        .fit(X[:0], y[:0]).release_.draws[0])[0]
+        np.array(
+            examples.estimator(family, mechanism="one_posterior", random_state=seed, **request_)
+            .fit(X[:0], y[:0])
+            .release_.draws[0]
+        )[0]
         for seed in range(40)
     ]
     assert 1.5 < np.std(draws) < 5.0  # of N(0, 3^2), so within 4.5 standard errors of 0.34

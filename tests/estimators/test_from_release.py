@@ -6,10 +6,7 @@ from sklearn.base import clone
 
 import onedraw
 from onedraw.estimators import from_release
-from onedraw.families import Family
 from onedraw.mechanisms import OnePosterior
-
-NAMES_ERRORS = hasattr(Family, "errors")
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-1, 1, size=(400, 2))
@@ -42,8 +39,6 @@ FITS = {
 
 @pytest.fixture(params=FITS)
 def name(request):
-    if request.param in ("student_t", "laplace") and not NAMES_ERRORS:
-        pytest.xfail("families do not name the law of their errors yet")
     return request.param
 
 

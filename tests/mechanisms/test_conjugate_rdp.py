@@ -117,9 +117,7 @@ def exact_delta(one, other, epsilon):
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_the_calibrated_draw_keeps_delta_on_extreme_data(relation):
     epsilon, delta, prior = 1.0, 1e-3, (1.0, 1.0)
-    mechanism = calibrated(
-        BetaBernoulliDraw(prior=prior), epsilon=epsilon, delta=delta, neighbours=relation
-    )
+    mechanism = calibrated(BetaBernoulliDraw(prior=prior), epsilon=epsilon, delta=delta, neighbours=relation)
     w = mechanism.weight
     worst = 0.0
     for n in (1, 2, 30):

@@ -155,7 +155,7 @@ def test_released_numbers_lie_on_the_grid_of_the_mechanism(example, examples, re
         parts = np.array(statistic.values) / statistic.step
         assert (parts == np.rint(parts)).all()
     monkeypatch.setattr(Grid, "round", lambda self, draws: draws)
-    with pytest.raises(onedraw.InvalidInput, match="off (the|its) public grid"):
+    with pytest.raises(onedraw.InvalidInput, match=r"off (the|its) public grid"):
         released(mechanism, data, 5)
 
 
@@ -286,7 +286,7 @@ def test_a_model_of_another_family_is_refused(example, examples):
             dataclasses.replace(example.model, features=("x",)),
             dataclasses.replace(example.model, features=("x",), fit_intercept=False),
         ):
-            with pytest.raises(onedraw.InvalidInput, match="estimates one number.*an intercept and no feat"):
+            with pytest.raises(onedraw.InvalidInput, match=r"estimates one number.*an intercept and no feat"):
                 example.calibrated(model=model)
 
 
@@ -347,7 +347,9 @@ def test_bounds_of_the_response_are_in_its_own_units(example, examples, released
         options["residual_scale"] = 10.0
     moved = dataclasses.replace(example, mechanism=dataclasses.replace(example.mechanism, **options))
     data = examples.records(example.model)
-    assert released(moved.calibrated(model=wide), data, 2).draws == released(example.calibrated(), data, 2).draws
+    assert (
+        released(moved.calibrated(model=wide), data, 2).draws == released(example.calibrated(), data, 2).draws
+    )
 
 
 def test_clipping_bounds_every_row_and_leaves_short_ones_alone():

@@ -49,7 +49,9 @@ def build(family="bernoulli", *, fit_intercept=False, num_records=None, epsilon=
     floor = {"noise_floor": FLOOR} if law.has_scale else {}
     model = RegressionModel(family=law, features=("x",), fit_intercept=fit_intercept)
     asked = Request(epsilon=epsilon, **request)
-    return OnePosterior(**floor, **(options or {})).calibrate(asked, Shape(model=model, num_records=num_records))
+    return OnePosterior(**floor, **(options or {})).calibrate(
+        asked, Shape(model=model, num_records=num_records)
+    )
 
 
 def log_masses(mechanism, records):

@@ -54,9 +54,7 @@ def test_no_record_moves_the_moments_further_than_the_sensitivity(neighbours):
 @pytest.mark.parametrize(("neighbours", "rows"), [("replace_one", 1), ("replace_one", 3), ("add_remove", 2)])
 def test_no_person_moves_the_counts_further_than_the_noise_covers(neighbours, rows):
     """By enumeration of what two persons may hold; some pair uses up epsilon, so halved noise breaks it."""
-    mechanism = build(
-        BetaBernoulliSSP(), INTERCEPT, epsilon=0.5, neighbours=neighbours, rows_per_person=rows
-    )
+    mechanism = build(BetaBernoulliSSP(), INTERCEPT, epsilon=0.5, neighbours=neighbours, rows_per_person=rows)
     held = [(i, j) for i in range(rows + 1) for j in range(rows + 1 - i)]
     if (neighbours, rows) == ("replace_one", 1):  # n is public: one count is released, of persons with a row
         moves = [abs(one - other) for one in (0, 1) for other in (0, 1)]
@@ -182,9 +180,7 @@ def test_the_chain_draws_from_its_posterior():
 @pytest.mark.statistical
 def test_the_noise_aware_posterior_is_exact():
     """The mean against direct summation and quadrature, within five standard errors."""
-    mechanism = build(
-        BetaBernoulliNoiseAware(draws=40_000, prior=(2.0, 1.0)), INTERCEPT, epsilon=0.5
-    )
+    mechanism = build(BetaBernoulliNoiseAware(draws=40_000, prior=(2.0, 1.0)), INTERCEPT, epsilon=0.5)
     draws = special.expit(mechanism._draw_posterior(6.3, 10, np.random.default_rng(4))[:, 0])
 
     def joint(p):
@@ -224,7 +220,7 @@ def test_a_large_epsilon_recovers_the_regression(kind, released):
 def test_where_n_is_private_both_counts_carry_noise(request_, released, monkeypatch):
     """The counts of 1500 releases against the Laplace law: Kolmogorov-Smirnov at level 1e-4 each.
 
-    A person adds up to m rows to one of them, or moves 2m in replacing another: scale m/epsilon or 2m/epsilon.
+    A person adds up to m rows to one of them, or moves 2m in replacing another: scale m/eps or 2m/eps.
     """
     seen = []
 

@@ -90,7 +90,8 @@ def test_the_default_grid_has_about_a_quarter_million_points() -> None:
 def test_a_grid_that_is_too_large_is_refused() -> None:
     with pytest.raises(InvalidInput, match="at most 3 parameters, got 4"):
         GridSampler().axes(Prior(), 4)
-    with pytest.raises(InvalidInput, match=r"got 300 for each of 3 parameters\. Set OnePosterior\(evidence='searched'\)"):
+    message = r"got 300 for each of 3 parameters\. Set OnePosterior\(evidence='searched'\)"
+    with pytest.raises(InvalidInput, match=message):
         GridSampler(points=300).axes(Prior(), 3)
 
 
