@@ -83,7 +83,7 @@ class TiltedFit(Mechanism):
         prefer="accuracy: its noise vanishes as the number of records grows",
     )
 
-    inference: bool = True
+    inference: bool = False
     curvature_share: float = CURVATURE_SHARE
     cut: float = CUT
     terms_of_fit: Terms | None = field(default=None, repr=False, metadata=SOLVED)
@@ -110,12 +110,13 @@ class TiltedFit(Mechanism):
 
     def _solve(self, request: Request) -> TiltedFit:
         whole = Terms(**{name: value for name, value in request.terms.items() if name != "draws"})
-        share = self.curvature_share if self.inference else 0.0
+        if not self.inference:
+            return replace(self, promise=request.guarantee(), terms_of_fit=replace(whole, raw=True))
         return replace(
             self,
             promise=request.guarantee(),
-            terms_of_fit=whole.part(1.0 - share) if share else whole,
-            terms_of_curvature=whole.part(share) if share else None,
+            terms_of_fit=whole.part(1.0 - self.curvature_share),
+            terms_of_curvature=whole.part(self.curvature_share),
         )
 
     @property

@@ -28,7 +28,7 @@ of the capped counts. *Linear.* Four stages, see ``linear``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -49,6 +49,8 @@ from onedraw.types import Array, Neighbours
 
 CAP_SHARE = 0.05
 """Of epsilon, for the cap of counts."""
+RAW_PRICE = 0.1
+"""Of epsilon, for a smaller ridge where the minimiser is reported as it is, for each predictor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,15 +61,13 @@ class Terms:
     delta: float = 0.0
     neighbours: Neighbours = "replace_one"
     rows_per_person: int = 1
+    raw: bool = False
+    """Whether the minimiser is reported as it is. Then its ridge pulls it to the centre, and it pays to spend
+    a little of epsilon on a smaller ridge."""
 
     def part(self, share: float) -> Terms:
         """A share of epsilon and delta, the same otherwise."""
-        return Terms(
-            epsilon=share * self.epsilon,
-            delta=share * self.delta,
-            neighbours=self.neighbours,
-            rows_per_person=self.rows_per_person,
-        )
+        return replace(self, epsilon=share * self.epsilon, delta=share * self.delta)
 
     @property
     def pure(self) -> dict[str, object]:
@@ -80,7 +80,17 @@ class Terms:
 
     def calibrated(self, loss: Loss, dim: int, geometry: Geometry) -> Calibration:
         """The tilt of one fit that spends all of it."""
-        return calibrate(loss, dim=dim, geometry=geometry, delta=self.delta, **self.pure)  # type: ignore[arg-type]
+        price = max(loss.price, RAW_PRICE * loss.num_predictors) if self.raw else None
+        return calibrate(
+            loss,
+            dim=dim,
+            geometry=geometry,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbours=self.neighbours,
+            rows_per_person=self.rows_per_person,
+            price=price,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,21 +124,8 @@ def fit_counts(
     """A private cap, then a fit of the capped counts."""
     cap = cap_of_counts(response, rng=rng, tau=CAP_TAU, **terms.part(CAP_SHARE).pure)  # type: ignore[arg-type]
     loss = CappedCounts(cap=cap, dispersion=dispersion)
-    left = Terms(
-        epsilon=(1.0 - CAP_SHARE) * terms.epsilon,
-        delta=terms.delta,
-        neighbours=terms.neighbours,
-        rows_per_person=terms.rows_per_person,
-    )
-    found = fit_classes(rows, response, left, rng, loss=loss)
-    return Fitted(
-        theta=found.theta,
-        centre=found.centre,
-        loss=loss,
-        response=response,
-        calibration=found.calibration,
-        published={"cap": float(cap)},
-    )
+    left = replace(terms, epsilon=(1.0 - CAP_SHARE) * terms.epsilon)
+    return replace(fit_classes(rows, response, left, rng, loss=loss), published={"cap": float(cap)})
 
 
 def fit_linear(
