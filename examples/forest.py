@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         found = model.summary()
     except onedraw.InvalidInput as error:
         parser.error(str(error))
-    print(model.guarantee_, model.draws_choice_, "", found, sep="\n")
+    print(model.guarantee_, model.plan_.reason, "", found, sep="\n")
     steps = np.array([step for _, step, _ in FEATURES.values()])
     private = np.column_stack([found.estimate, found.array()])[: len(steps)] * steps[:, None]
     plain = least_squares(X.to_numpy(), y.to_numpy()) * steps[:, None]

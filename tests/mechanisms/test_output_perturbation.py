@@ -14,10 +14,10 @@ from onedraw.families import Bernoulli
 from onedraw.mechanisms import OutputPerturbation, Shape
 from onedraw.mechanisms._bounds import bounded_design
 from onedraw.mechanisms._logistic import gradient, minimise
-from onedraw.tilted.laws import BallLaw
 from onedraw.model import RegressionModel
 from onedraw.privacy import Request
 from onedraw.records import Records
+from onedraw.tilted.laws import BallLaw
 
 SLOPE = Shape(model=RegressionModel(family=Bernoulli(), features=("x",), fit_intercept=False))
 
