@@ -49,6 +49,8 @@ from onedraw.types import Neighbours
 
 MARGIN = 1.0 + 1e-9
 SOLVER_SHARE = 0.005
+LARGEST_RATIO = 100.0
+"""k is at most this: at a large epsilon no smaller ridge is of use, and the solver's noise would grow."""
 RESIDUAL = 1e-6
 """The solver's gradient relative to the largest score; its noise is about RESIDUAL/SOLVER_SHARE long."""
 
@@ -138,9 +140,11 @@ def pure_ratios(loss: Loss, *, epsilon: float, neighbours: Neighbours, price: fl
 def largest_ratio(loss: Loss, u: float, allowed: float) -> float:
     """The largest k, rounded down, with joint_loss(u, k) <= allowed."""
     allowed = max(allowed, u)  # which it is, up to rounding
-    low, high = 0.0, u
+    low, high = 0.0, min(u, LARGEST_RATIO)
     while loss.joint_loss(u, high) <= allowed:
-        low, high = high, 2.0 * high
+        if high >= LARGEST_RATIO:
+            return LARGEST_RATIO
+        low, high = high, min(2.0 * high, LARGEST_RATIO)
     while high - low > 1e-13 * high:
         middle = 0.5 * (low + high)
         if loss.joint_loss(u, middle) <= allowed:

@@ -36,9 +36,10 @@ from onedraw.types import AnyArray, Array, Neighbours
 CAPS: Array = np.array([1.0, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128])
 CAP_TAU = 0.8
 MEDIAN_OF_NORMAL = 0.6744897501960817
-RESIDUAL_STEPS = (-40, 4)
-RESIDUAL_DECAY = 0.9
-"""The grid of residual scales, in quarter octaves from the scale of the response, and its base measure."""
+RESIDUAL_STEPS = (-160, 16)
+RESIDUAL_DECAY = 0.9**0.25
+"""The grid of residual scales, in sixteenths of an octave from the scale of the response, and its base
+measure: a tenth less for each quarter octave."""
 
 
 def sensitivity(tau: float, neighbours: Neighbours, rows_per_person: int) -> float:
@@ -132,7 +133,7 @@ def spread_of_residuals(
 ) -> float:
     """A standard deviation (at the normal) of residuals, from the median of their sizes, below ``scale``."""
     steps = np.arange(RESIDUAL_STEPS[0], RESIDUAL_STEPS[1] + 1)
-    grid = MEDIAN_OF_NORMAL * scale * 2.0 ** (steps / 4.0)
+    grid = MEDIAN_OF_NORMAL * scale * 2.0 ** (steps / 16.0)
     found = quantile(
         np.abs(residuals),
         grid,
