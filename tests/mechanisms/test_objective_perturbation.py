@@ -78,6 +78,31 @@ def test_halved_noise_breaks_the_guarantee():
     assert abs((norm_one - norm_other) / (scale / 2)) > 1.3
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_tilt_and_curvature_are_both_paid_for(epsilon):
+    """One pair that uses both: 7/8 of e1, and 5/4 of it if the determinant were free.
+
+    The first record is undecided (slope 1/2, full curvature), the other is badly predicted (slope 1, none)
+    and points the other way; a crowd without curvature holds b along their common line.
+    """
+    mechanism = build(1.0, epsilon, 1e-12)
+    crowd, far, tilt = 1e7, 1e4, 0.01
+    line, across = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    opposite = -np.cos(tilt) * line + np.sin(tilt) * across  # rows are y x, with y = +1 or -1
+    theta, ridge = -far * across, mechanism.ridge(int(crowd) + 1)
+
+    def pieces(row):
+        slopes = special.expit(-np.array([opposite @ theta, row @ theta]))
+        b = crowd * slopes[0] * opposite + slopes[1] * row - ridge * theta
+        bends = np.array([crowd, 1.0]) * slopes * (1.0 - slopes)
+        hessian = ridge * np.eye(2) + bends[0] * np.outer(opposite, opposite) + bends[1] * np.outer(row, row)
+        return np.linalg.norm(b), np.linalg.slogdet(hessian)[1]
+
+    (norm_one, log_one), (norm_other, log_other) = pieces(line), pieces(opposite)
+    loss = (norm_other - norm_one) / mechanism.noise_scale(int(crowd) + 1) + log_one - log_other
+    assert 0.87 * mechanism.tilt_epsilon <= loss <= mechanism.tilt_epsilon
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_the_curvature_term_needs_the_square_of_the_norm(epsilon):
     """n = 1, lambda = 1, X = 12: the rule with X in place of X^2 exceeds epsilon on x = 12 against x = 0."""
