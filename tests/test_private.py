@@ -194,11 +194,14 @@ class Walk:
 
     def __init__(self):
         self.shown, self.kinds, self.bare, self.looks = [], set(), set(), 0
+        self.before = {id(found): found for found in ours()}  # kept, so that no new object has an old id
 
     def look(self):
         self.looks += 1
         with full_print():
             for found in ours():
+                if id(found) in self.before or found is self:
+                    continue
                 kind = f"{type(found).__module__}.{type(found).__qualname__}"
                 self.kinds.add(kind)
                 if SHOWN.search(f"{found!r} {found!s} {found}"):

@@ -88,7 +88,7 @@ def test_draws_must_be_a_whole_number():
 def test_only_the_draw_of_a_posterior_has_draws():
     X, y = draw_data()
     mechanism = LinearSSP(feature_norm=1.0, response_bound=1.0)
-    with pytest.raises(onedraw.InvalidInput, match="mechanism='one_posterior', got 'linear_ssp'"):
+    with pytest.raises(onedraw.InvalidInput, match=r"mechanism='one_posterior'.*got 'linear_ssp'"):
         posterior_draws(onedraw.LinearRegression(epsilon=1.0, mechanism=mechanism), X, y, draws=1)
 
 

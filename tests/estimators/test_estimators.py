@@ -215,7 +215,7 @@ def test_the_default_floor_is_a_tenth_of_the_half_range():
     [
         ({"target_bounds": (3, 1)}, r"Expected target_bounds to be finite with low < high, got \(3, 1\)"),
         ({"target_bounds": 7}, r"Expected target_bounds to be a pair \(low, high\), got 7"),
-        ({"errors": "cauchy"}, r"Expected errors to be one of 'normal', 'student_t', 'laplace', got errors="),
+        ({"errors": "cauchy"}, r"Expected errors to be one of 'normal', 'laplace', 'student_t', got errors="),
         ({"errors": None}, r"Expected errors to be one of .*, got errors=None"),
         ({"noise_floor": 0.0}, r"Expected noise_floor > 0 and finite, got noise_floor=0.0"),
         ({"noise_floor": "small"}, r"Expected noise_floor > 0 and finite, got noise_floor='small'"),
@@ -373,7 +373,8 @@ def test_rows_per_person_and_neighbours_set_the_weight(kind):
 def test_classes_must_be_declared_where_one_person_could_be_all_of_a_class():
     X, y = draw_data(onedraw.LogisticRegression)
     with pytest.raises(
-        onedraw.InvalidInput, match=r"Expected classes=\[\.\.\.\] with neighbours='add_remove'"
+        onedraw.InvalidInput,
+        match=r"Expected declared classes with neighbours='add_remove'.*Set classes=\[\.\.\.\]",
     ):
         onedraw.LogisticRegression(epsilon=1.0, neighbours="add_remove").fit(X, y)
 
@@ -434,7 +435,7 @@ def test_prior_scale_enters_the_prior():
 def test_an_empty_table_is_told_from_one_person_only_where_n_is_public(kind):
     classes = {"classes": [0, 1]} if kind is onedraw.LogisticRegression else {}
     X, y = np.zeros((0, 2)), np.zeros(0)
-    with pytest.raises(ValueError, match=r"0 sample\(s\) .* minimum of 1 is required"):
+    with pytest.raises(ValueError, match="The table has no rows, so there is nothing to fit"):
         kind(epsilon=1.0, **classes).fit(X, y)
     empty = kind(epsilon=1.0, neighbours="add_remove", random_state=0, **classes).fit(X, y)
     single = kind(epsilon=1.0, neighbours="add_remove", random_state=0, **classes).fit(
@@ -503,7 +504,7 @@ def test_a_missing_label_is_refused():
 
 def test_one_class_needs_a_declaration():
     with pytest.raises(
-        onedraw.InvalidInput, match=r"two classes in y, got only one class. Declare .* classes=\["
+        onedraw.InvalidInput, match=r"two classes in y, got only one class. Set classes=\[\.\.\.\]"
     ) as info:
         onedraw.LogisticRegression(epsilon=1.0).fit(np.zeros((5, 1)), np.full(5, int(SECRET)))
     assert SECRET not in str(info.value)
@@ -588,8 +589,8 @@ def test_epsilon_must_be_positive_and_finite(kind, epsilon):
         ),
         ({"beta": 1.0}, r"Expected beta to be 'auto', 'paper' or a number above 1 .*got beta=1.0"),
         ({"beta": None}, r"got beta=None"),
-        ({"weight": 0}, r"Expected weight > 0 and finite, got weight=0. Leave it out"),
-        ({"beta": 1.5, "weight": 1e9}, r"beta=1.5 with weight=1e\+09 needs epsilon=.*Use weight="),
+        ({"weight": 0}, r"Expected weight > 0 and finite, got weight=0. Leave weight out"),
+        ({"beta": 1.5, "weight": 1e9}, r"beta=1.5 with weight=1e\+09 needs epsilon=.*Set weight="),
         (
             {"neighbours": "replace"},
             r"one of 'replace_one', 'add_remove', got neighbours='replace'. Did you mean",

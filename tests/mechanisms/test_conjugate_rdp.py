@@ -196,3 +196,38 @@ def test_what_they_cannot_do_is_refused(released):
         onedraw.InvalidInput, match="num_records=5 that the mechanism was calibrated for, got 4"
     ):
         released(mechanism, data)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    "request_", [{}, {"neighbours": "add_remove"}, {"rows_per_person": 3}], ids=["replace", "add", "rows"]
+)
+def test_the_released_probability_has_the_law_of_the_weighted_posterior(request_, released):
+    """The calibrated weight is the one that is used: Kolmogorov-Smirnov at level 1e-4, fixed seeds."""
+    mechanism = calibrated(BetaBernoulliDraw(prior=(2.0, 3.0)), epsilon=1.0, delta=1e-4, **request_)
+    data = Records(features=np.zeros((400, 0)), response=(np.arange(400) < 300).astype(float))
+    logits = np.array([released(mechanism, data, seed).draws[0][0] for seed in range(1500)])
+    weight = mechanism.weight
+    assert 0.0 < weight < 0.5
+    law = stats.beta(2.0 + weight * 300, 3.0 + weight * 100)
+    assert stats.kstest(special.expit(logits), law.cdf).pvalue > 1e-4
+    doubled = stats.beta(2.0 + 2 * weight * 300, 3.0 + 2 * weight * 100)
+    assert stats.kstest(special.expit(logits), doubled.cdf).pvalue < 1e-6
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("num_records", [None, 50])
+def test_the_released_mean_has_the_law_of_the_weighted_posterior(num_records, released):
+    """Kolmogorov-Smirnov at level 1e-4, fixed seeds; the ordinary posterior is far from it."""
+    mechanism = GaussianMeanDraw(
+        response_bound=2.0, noise_scale=0.5, prior_scale=3.0, num_records=num_records
+    )
+    mechanism = calibrated(mechanism, MEAN, epsilon=1.0, delta=1e-4)
+    data = Records(features=np.zeros((50, 0)), response=np.linspace(0.5, 1.5, 50))
+    draws = [released(mechanism, data, seed).draws[0][0] for seed in range(1500)]
+    laws = []
+    for weight in (mechanism.weight, 1.0):
+        precision = 1 / 3.0**2 + weight * 50 / 0.5**2
+        laws.append(stats.norm(weight * 50.0 / 0.5**2 / precision, precision**-0.5))
+    assert stats.kstest(draws, laws[0].cdf).pvalue > 1e-4
+    assert stats.kstest(draws, laws[1].cdf).pvalue < 1e-6

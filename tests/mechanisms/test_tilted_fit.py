@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tilted fit releases together is paid for together. Its laws and certificates: ``tests/tilted``."""
+
+import pytest
+
+from onedraw.families import Bernoulli
+from onedraw.mechanisms import Shape, TiltedFit
+from onedraw.model import RegressionModel
+from onedraw.privacy import Request
+
+SHAPE = Shape(model=RegressionModel(family=Bernoulli(), features=("a", "b")))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_the_fit_and_its_curvature_share_the_budget(share, delta):
+    request = Request(epsilon=2.0, delta=delta, neighbours="add_remove", rows_per_person=3)
+    mechanism = TiltedFit(curvature_share=share).calibrate(request, SHAPE)
+    fit, curvature = mechanism.terms, mechanism.terms_of_curvature
+    assert curvature.epsilon == pytest.approx(share * 2.0)
+    assert fit.epsilon + curvature.epsilon == pytest.approx(2.0)
+    assert fit.epsilon + curvature.epsilon <= 2.0 * (1 + 1e-12)
+    assert fit.delta + curvature.delta <= delta * (1 + 1e-12)
+    for part in (fit, curvature):
+        assert (part.neighbours, part.rows_per_person) == ("add_remove", 3)
+
+
+def test_without_inference_the_fit_has_all_of_it_and_no_curvature_is_released(released, examples):
+    mechanism = TiltedFit(inference=False).calibrate(Request(epsilon=2.0), SHAPE)
+    assert mechanism.terms.epsilon == 2.0
+    assert mechanism.terms_of_curvature is None
+    data = examples.records(SHAPE.model)
+    assert "curvature" not in released(mechanism, data, 0).statistics
+    whole = TiltedFit().calibrate(Request(epsilon=2.0), SHAPE)
+    assert "curvature" in released(whole, data, 0).statistics
