@@ -41,6 +41,7 @@ from scipy import special
 
 from onedraw.types import Array
 
+ETA, ALPHA, BETA = 1.0, 2.0, 1.0
 SCALE_CENTRE, SCALE_SD = math.log(1.0 / 3.0), 1.0
 
 
@@ -51,18 +52,26 @@ class MomentPoint:
     ratios: Array  # (B, p, p), w in the strict lower triangle
     radius: Array  # (B, p), sqrt(1 + |w_j|^2)
     scale: Array  # (B, p), sqrt(M_jj)
-    factor: Array  # (B, p, p), the Cholesky factor of M
+    factor: Array  # (B, p, p), the Cholesky factor of the common part's correlations
+    unique: Array  # (B,), psi
     log_count: Array  # (B,)
-    shape: Array  # (B,), logit of the typical tolerance x
+
+    @property
+    def common(self) -> Array:
+        """Correlations of the common part (B, p, p)."""
+        return np.asarray(self.factor @ self.factor.transpose(0, 2, 1))
 
     @property
     def moments(self) -> Array:
-        return np.asarray(self.factor @ self.factor.transpose(0, 2, 1))
+        out = (1.0 - self.unique)[:, None, None] * self.common
+        p = out.shape[1]
+        out[:, np.arange(p), np.arange(p)] += self.unique[:, None]
+        return np.asarray(self.scale[:, :, None] * out * self.scale[:, None, :])
 
 
 @dataclass(frozen=True, kw_only=True)
 class MomentSpace:
-    """The free coordinates of M, the count and the shape, and their prior."""
+    """The free coordinates of M and the count, and their prior."""
 
     dim: int
     intercept: bool
@@ -89,15 +98,14 @@ class MomentSpace:
         radius = np.sqrt(1.0 + (ratios**2).sum(2))
         scale = np.ones((batch, p))
         scale[:, p - self.scales :] = np.exp(0.5 * free[:, self.pairs : self.pairs + self.scales])
-        factor = ratios + np.eye(p)
-        factor *= (scale / radius)[:, :, None]
+        factor = (ratios + np.eye(p)) / radius[:, :, None]
         return MomentPoint(
             ratios=ratios,
             radius=radius,
             scale=scale,
             factor=factor,
+            unique=special.expit(free[:, -1]) if p > 1 else np.ones(batch),
             log_count=free[:, self.pairs + self.scales],
-            shape=free[:, -1] if p > 1 else np.zeros(batch),
         )
 
     def log_prior(self, free: Array, point: MomentPoint) -> tuple[Array, Array]:
@@ -110,37 +118,33 @@ class MomentSpace:
         value -= 0.5 * (point.log_count / self.count_sd) ** 2
         gradient[:, self.pairs + self.scales] = -point.log_count / self.count_sd**2
         if self.dim > 1:
-            value += self._log_correlations(gradient, point)
+            nu = self.dim - 1.0 + 2.0 * ETA
+            value -= nu * np.log(point.radius).sum(1)
+            # Beta(ALPHA, BETA) for psi, in its logit.
+            value += ALPHA * special.log_expit(free[:, -1]) + BETA * special.log_expit(-free[:, -1])
+            rows, columns = np.tril_indices(self.dim, -1)
+            pulled = -nu * point.ratios / point.radius[:, :, None] ** 2
+            gradient[:, : self.pairs] = pulled[:, rows, columns]
+            gradient[:, -1] = ALPHA - (ALPHA + BETA) * point.unique
         return value, gradient
-
-    def _log_correlations(self, gradient: Array, point: MomentPoint) -> Array:
-        p = self.dim
-        odds = np.exp(np.minimum(point.shape, 30.0))
-        nu = (p - 1.0) * (1.0 + odds)
-        log_radius = np.log(point.radius[:, 1:])
-        order = np.arange(1.0, p)
-        half = 0.5 * (nu[:, None] - order)
-        constants = special.gammaln(0.5 * nu)[:, None] - special.gammaln(half)
-        value = (constants - nu[:, None] * log_radius).sum(1)
-        tolerance = special.expit(point.shape)
-        value += np.log(tolerance) + np.log1p(-tolerance)
-        by_nu = (0.5 * special.digamma(0.5 * nu)[:, None] - 0.5 * special.digamma(half) - log_radius).sum(1)
-        gradient[:, -1] = by_nu * (p - 1.0) * odds + 1.0 - 2.0 * tolerance
-        rows, columns = np.tril_indices(p, -1)
-        pulled = -nu[:, None, None] * point.ratios / point.radius[:, :, None] ** 2
-        gradient[:, : self.pairs] = pulled[:, rows, columns]
-        return np.asarray(value)
 
     def pullback(self, point: MomentPoint, by_moments: Array, by_count: Array) -> Array:
         """The gradient (B, size) from those with respect to M (B, p, p; symmetric) and the log count (B,)."""
-        by_factor = 2.0 * np.tril(by_moments @ point.factor)
-        along = (by_factor * point.factor).sum(2)
-        rows, columns = np.tril_indices(self.dim, -1)
-        # d L_j/d w_j = scale/radius (I - l l') on the unit row l = L_j/scale.
-        by_ratios = (point.scale / point.radius)[:, :, None] * by_factor
-        by_ratios -= point.ratios * (along / point.radius**2)[:, :, None]
+        by_correlation = point.scale[:, :, None] * by_moments * point.scale[:, None, :]
+        common = point.common
         out = np.zeros((len(by_count), self.size))
-        out[:, : self.pairs] = by_ratios[:, rows, columns]
-        out[:, self.pairs : self.pairs + self.scales] = 0.5 * along[:, self.dim - self.scales :]
         out[:, self.pairs + self.scales] = by_count
+        by_scale = (by_moments * point.moments).sum(2)
+        out[:, self.pairs : self.pairs + self.scales] = by_scale[:, self.dim - self.scales :]
+        if self.dim > 1:
+            shared = (1.0 - point.unique)[:, None, None]
+            trace = by_correlation.trace(axis1=1, axis2=2) - (by_correlation * common).sum((1, 2))
+            out[:, -1] = point.unique * (1.0 - point.unique) * trace
+            by_factor = 2.0 * np.tril(shared * by_correlation @ point.factor)
+            along = (by_factor * point.factor).sum(2)
+            # A row of the factor is a unit vector l = (w, 1)/radius: dl/dw = (I - l l')/radius.
+            by_ratios = by_factor / point.radius[:, :, None]
+            by_ratios -= point.ratios * (along / point.radius**2)[:, :, None]
+            rows, columns = np.tril_indices(self.dim, -1)
+            out[:, : self.pairs] = by_ratios[:, rows, columns]
         return out
