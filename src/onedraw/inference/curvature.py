@@ -66,16 +66,16 @@ class RowLaw:
         """
         _, e0, e1, e2, e3, e4 = (e[:, None] for e in self.means)
         theta, mean, slope, a = self.theta, self.mean, self.slope, self.centre[:, None]
-        by_mean = np.einsum("bij,bj->bi", gradient, mean)
-        by_slope = np.einsum("bij,bj->bi", gradient, slope)
+        by_mean = (gradient @ mean[:, :, None])[:, :, 0]
+        by_slope = (gradient @ slope[:, :, None])[:, :, 0]
         whole = np.einsum("bij,bij->b", gradient, self.moments)[:, None]
         cross = 2.0 * (slope * by_mean).sum(1, keepdims=True)
         square = (slope * by_slope).sum(1, keepdims=True)
         d_slope = 2.0 * (e1 * by_mean + e2 * by_slope)
         d_variance = 0.5 * (whole * e2 + cross * e3 + square * e4)
         out = e0[:, :, None] * gradient
-        out += theta[:, :, None] * (0.5 * d_slope + 0.5 * d_variance * theta)[:, None, :]
-        out += (0.5 * d_slope + 0.5 * d_variance * theta)[:, :, None] * theta[:, None, :]
+        half = theta[:, :, None] * (0.5 * d_slope + 0.5 * d_variance * theta)[:, None, :]
+        out += half + half.transpose(0, 2, 1)
         if intercept:
             d_centre = whole * e1 + cross * e2 + square * e3
             d_centre = d_centre - (d_slope * mean).sum(1, keepdims=True) - 2.0 * a * d_variance
@@ -92,7 +92,7 @@ def row_law(weight: Weight, moments: Array, theta: Array, *, intercept: bool) ->
     """
     mean = moments[:, :, 0] if intercept else np.zeros_like(theta)
     centre = (mean * theta).sum(1)
-    slope = np.einsum("bij,bj->bi", moments, theta) - mean * centre[:, None]
+    slope = (moments @ theta[:, :, None])[:, :, 0] - mean * centre[:, None]
     variance = (slope * theta).sum(1)
     means = weight.normal_means(centre, variance)
     return RowLaw(moments=moments, theta=theta, mean=mean, slope=slope, centre=centre, means=means)

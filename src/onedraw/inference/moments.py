@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Second-moment matrices in free coordinates, with a weak prior: LKJ correlations of unknown shape.
+"""Second-moment matrices in free coordinates, with a weak prior: a unique part and common correlations.
 
-M = S C S with scales S and correlations C = L L', rows of L being (w_j, 1)/sqrt(1 + |w_j|^2), w_j in R^j.
+M = S C S with scales S and correlations C = psi I + (1 - psi) G. G is a correlation matrix; psi in (0, 1) is the
+part of every column that the others cannot explain: all eigenvalues of C are at least psi, and no variance inflation factor
+is above 1/psi.
 
-*Prior of the correlations.* LKJ(eta), density proportional to |C|^(eta-1) [Lewandowski, Kurowicka & Joe 2009].
-C is also the correlation matrix of a Wishart matrix with identity scale and nu = p - 1 + 2 eta degrees of freedom,
-whose Cholesky rows are j standard normals and a chi with nu - j degrees [Bartlett]. Their ratios w_j are
-multivariate t, so the prior is explicit in free coordinates, constant included:
+*Why a unique part.* Noise of operator norm t hides all eigenvalues below t. A prior on C that is flat up to the boundary
+(LKJ of shape 1) or of unknown shape then puts most of its mass at nearly singular matrices, and intervals become
+absurdly long. That strongly correlated features still have unique parts is what factor analysis assumes; psi = 1 is
+orthogonality, and correlated blocks, common factors and chains are all in reach of G.
 
-    p(w_j) = Gamma(nu/2)/(Gamma((nu-j)/2) pi^(j/2)) (1 + |w_j|^2)^(-nu/2).
+*Prior.* psi ~ Beta(2, 1): variance inflation above 5 in every direction has prior probability 4%, above 10, 1%.
+G ~ LKJ(2), density proportional to |G| [Lewandowski, Kurowicka & Joe 2009]. In free coordinates: G = L L', rows of L being
+(w_j, 1)/sqrt(1 + |w_j|^2), w_j in R^j. LKJ(eta) is the law of the correlations of a Wishart matrix with identity scale and
+nu = p - 1 + 2 eta degrees of freedom, whose Cholesky rows are j standard normals and a chi with nu - j degrees
+[Bartlett 1933]; the ratios w_j are therefore multivariate t, p(w_j) proportional to (1 + |w_j|^2)^(-nu/2).
 
-*Shape.* Under LKJ(eta) the tolerance 1 - R_j^2 of every feature (the part of it that the other columns do not explain,
-the inverse of its variance inflation factor) is Beta(eta, (p-1)/2), of mean x = 2 eta/(2 eta + p - 1). The typical
-tolerance x is uniform on (0, 1) here, whatever p; nu = (p - 1)/(1 - x). So neither orthogonal nor collinear features are
-assumed, and the release itself says how far it must be shrunk.
-
-*Scales.* log M_jj ~ N(log(1/3), 1): working rows lie in [-1, 1] or thereabouts, and 1/3 is the mean square of a uniform.
-*Count.* log(effective number of records/n) ~ N(0, count_sd^2): weights below 1 and rows that are not
-normal change it a little; a private n makes it wide.
+*Scales.* log M_jj ~ N(log(1/3), 1): working rows lie in [-1, 1] or thereabouts, and 1/3 is the mean square of a
+uniform. *Count.* log(effective number of records/n) ~ N(0, count_sd^2): weights below 1 and rows that are not normal
+change it a little; a private n makes it wide.
 
 Free coordinates, in this order: w (p(p-1)/2, by rows), log M_jj (of the p - 1 features, or p without an
-intercept), log count ratio (1), logit x (1; only if p > 1).
+intercept), log count ratio (1), logit psi (1; only if p > 1).
 
 >>> import numpy as np
 >>> space = MomentSpace(dim=3, intercept=True, count_sd=0.1)
@@ -41,7 +42,8 @@ from scipy import special
 
 from onedraw.types import Array
 
-ETA, ALPHA, BETA = 1.0, 2.0, 1.0
+ETA = 2.0
+ALPHA, BETA = 2.0, 1.0
 SCALE_CENTRE, SCALE_SD = math.log(1.0 / 3.0), 1.0
 
 

@@ -21,6 +21,7 @@ these standard deviations, and entries whose joint tails are lighter or a little
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -71,6 +72,6 @@ class CurvatureDensity:
         by_count = np.einsum("bij,bij->b", pull, curvature)
         return value, gradient + self.space.pullback(point, by_moments, by_count)
 
-    @property
+    @cached_property
     def _precision(self) -> Array:
         return self.noisy.precision()
