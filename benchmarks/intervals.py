@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coverage, width and share of intervals from a tilted fit and its noisy curvature, release by release.
 
-Logistic regression under pure epsilon, replace-one; 20% of epsilon goes to the curvature. One line of JSON per release is
-appended to a file, so a run can be stopped and resumed; the table is made from the file.
+Logistic regression under pure epsilon, replace-one; 20% of epsilon goes to the curvature. One line of JSON
+per release is appended to a file, so a run can be stopped and resumed; the table is made from the file.
 
     python benchmarks/intervals.py --grid small --repeats 20 --seed 5 --out intervals.jsonl
     python benchmarks/intervals.py --out intervals.jsonl --table
 
-Rules frozen before the confirming run: the prior (psi ~ Beta(2, 1), LKJ(2)), the sampler's schedule and the refusal at
-``onedraw.inference.infer.INFLATION`` are constants of the package; this file sets none of them. The design below (laws,
-coefficients, shares) is the other half.
+Rules frozen before the confirming run: the prior (psi ~ Beta(2, 1), LKJ(2)), the sampler's schedule and the
+refusal at ``onedraw.inference.infer.INFLATION`` are constants of the package; this file sets none of them. The
+design below (laws, coefficients, shares) is the other half.
 
-Laws of the features: uniform on [-1, 1]; normal, pairwise correlation 0.5 and AR 0.7 (no bounds: divided by 1.5, L2 weights);
-dummies of +-1 with probabilities uniform on (0.1, 0.9); "rare" is uniform with 5% of outcomes.
-Coefficients: N(0, 0.7^2) for features (0.42^2 for dummies), N(0, 0.5^2) for the intercept, in units of working rows.
+Laws of the features: uniform on [-1, 1]; normal, pairwise correlation 0.5 and AR 0.7 (no bounds: divided by
+1.5, L2 weights); dummies of +-1 with probabilities uniform on (0.1, 0.9); "rare" is uniform with 5% of outcomes.
+Coefficients: N(0, 0.7^2) for features (0.42^2 for dummies), N(0, 0.5^2) for the intercept, in units of the
+working rows.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ def features(law: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
     return x
 
 
-def minimise(rows: np.ndarray, weight: np.ndarray, y: np.ndarray, ridge: float, tilt: np.ndarray) -> np.ndarray:
+def minimise(
+    rows: np.ndarray, weight: np.ndarray, y: np.ndarray, ridge: float, tilt: np.ndarray
+) -> np.ndarray:
     """Newton's method with steps of bounded length."""
     theta = np.zeros(rows.shape[1])
     for _ in range(60):
@@ -111,7 +114,9 @@ def information(rows: np.ndarray, weight: np.ndarray, theta: np.ndarray) -> np.n
     return (rows * (weight * mean * (1 - mean))[:, None]).T @ rows
 
 
-def curvature_noise(p: int, epsilon: float, cube: bool, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
+def curvature_noise(
+    p: int, epsilon: float, cube: bool, rng: np.random.Generator
+) -> tuple[np.ndarray, float, float]:
     """A symmetric noise matrix and its standard deviations on and off the diagonal."""
     bound, pairs = 0.25, p * (p - 1) // 2
     off_epsilon = (1 - DIAGONAL_SHARE) * epsilon if cube else epsilon
@@ -196,8 +201,8 @@ def run(cell: Cell, seed: int, repeats: range) -> list[dict[str, object]]:
                     bool(v) for v in (rival.interval[:, 0] <= truth) & (truth <= rival.interval[:, 1])
                 ],
                 "rival_width": float(np.mean(np.diff(rival.interval)[:, 0] / (3.92 * error))),
-                "rival_floor": rival.by_floor,
-                "rival_ratio": rival.by_ratio,
+                "rival_floor": bool(rival.by_floor),
+                "rival_ratio": bool(rival.by_ratio),
             }
         )
     return records
@@ -232,7 +237,8 @@ def table(records: list[dict]) -> str:
         for test in ("joint", "sum"):
             line.append(f"{np.mean([r[test] < 0.05 for r in given]):.3f}" if given else "-")
         lines.append(line)
-    header = ["law", "n", "d", "epsilon", "releases", "inference", "rival, floor", "rival, both", "joint", "sum"]
+    header = ["law", "n", "d", "epsilon", "releases", "inference", "rival, floor", "rival, both"]
+    header += ["joint", "sum"]
     return markdown(header, lines)
 
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """From draws of the rows' moments to normal laws of the true parameters, one for each draw.
 
-The released parameters solve  score(theta^) + R (theta^ - theta_0) + b = 0  (sums over records). At the truth the
-score is -S, S of mean 0 and covariance K. With the expected score of rows with moments M in between,
+The released parameters solve  score(theta^) + R (theta^ - theta_0) + b = 0  (sums over records). At the truth
+the score is -S, S of mean 0 and covariance K. With the expected score of rows with moments M in between,
 
     count (E mu z at theta* - E mu z at theta^) = R (theta^ - theta_0) + b + S.
 
-Given (M, count, b) the equation is solved for theta* at S = 0 by Newton's method: no linearisation at the released point,
-which the ridge pulls towards theta_0, where the curvature is another. S moves the solution by H^-1 S, H the
-curvature *at the solution*, so theta* is normal with covariance H^-1 K H^-1 = noise_ratio H^-1 (the model's K is
-noise_ratio * H: 1 for logistic and Poisson regression, times the rows of a person).
+Given (M, count, b) the equation is solved for theta* at S = 0 by Newton's method: no linearisation at the
+released point, which the ridge pulls towards theta_0, where the curvature is another. S moves the solution by
+H^-1 S, H the curvature *at the solution*, so theta* is normal with covariance H^-1 K H^-1 = noise_ratio H^-1
+(the model's K is noise_ratio * H: 1 for logistic and Poisson regression, times the rows of a person).
 
 >>> import numpy as np
 >>> from onedraw.inference.weight import ConstantWeight
@@ -53,4 +53,5 @@ def components(
         length = np.sqrt(np.maximum(np.einsum("bi,bij,bj->b", step, moments, step), 1e-300))
         point = point + step * np.minimum(1.0, LONGEST / length)[:, None]
     law = row_law(weight, moments, point, intercept=intercept)
-    return point, noise_ratio * np.linalg.inv(count[:, None, None] * law.curvature)
+    inverse = np.linalg.inv(count[:, None, None] * law.curvature)
+    return point, np.asarray(noise_ratio * inverse, dtype=np.float64)

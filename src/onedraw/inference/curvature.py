@@ -10,9 +10,9 @@ q = theta' Sigma theta and s = Sigma theta,
 
 with the normal means e_k of ``weight``. Rows are not normal; the formula is used for what it says about the
 *shape* of the curvature: by how much it is smaller along theta (e_2 < 0), and how it changes between the
-released and the true parameters. Shrinking a noisy curvature to a multiple of M instead would make it too large
-along theta, which is where the ridge's bias points. A free factor in front (``scale``) and the free M absorb what is not
-normal, so that with little noise the released matrix is followed, not the formula.
+released and the true parameters. Shrinking a noisy curvature to a multiple of M instead would make it too
+large along theta, which is where the ridge's bias points. A free factor in front (``scale``) and the free M
+absorb what is not normal, so that with little noise the released matrix is followed, not the formula.
 
 Everything is batched over the leading axis. ``pullback`` is the reverse mode by hand: from the gradient with
 respect to the curvature to that with respect to M.

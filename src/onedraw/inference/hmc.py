@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hamiltonian Monte Carlo for many densities at once, with many chains each, in plain NumPy.
 
-Releases (and chains) are one batch: the density is called once per leapfrog step for all of them. Each release has its own
-step size (dual averaging of the mean acceptance of its chains [Hoffman & Gelman 2014]) and its own diagonal metric, from the
-draws of all its chains in the first half of the warm-up. The number of leapfrog steps is random, so no chain
-resonates. Everything follows from the generator: one seed, the same draws.
+Releases (and chains) are one batch: the density is called once per leapfrog step for all of them. Each
+release has its own step size (dual averaging of the mean acceptance of its chains [Hoffman & Gelman 2014])
+and its own diagonal metric, from the draws of all its chains in the first half of the warm-up. The number of
+leapfrog steps is random, so no chain resonates. Everything follows from the generator: one seed, the same
+draws.
 
 >>> import numpy as np
 >>> def normal(x):

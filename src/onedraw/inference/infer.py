@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inference from a release alone: sample the curvature it may have had, solve for the truth, mix.
 
-1. The noisy curvature gives a posterior of the second moments of the rows (``noisy``, ``moments``), sampled by
+1. The noisy curvature gives a posterior of the second moments of the rows (``noisy``, ``moments``), sampled
+by
    Hamiltonian Monte Carlo (``hmc``).
 2. For every draw of the moments and a fresh tilt b (and its mirror image -b), the true parameters are normal
    (``components``). The released parameters tell nothing more about the moments: the ridge and the tilt stand
    between them and the truth.
 3. The mixture of these normals gives estimates, standard errors, intervals and tests (``mixture``).
 
-Where noise hides the curvature, step 1 varies more and the mixture is wider by itself. ``inflation`` says by how
-much: the width of an interval over the median width given the moments. Beyond ``INFLATION`` the width is
+Where noise hides the curvature, step 1 varies more and the mixture is wider by itself. ``inflation`` says by
+how much: the width of an interval over the median width given the moments. Beyond ``INFLATION`` the width is
 mostly what the prior of the moments says, and ``reason`` refuses.
 
 Guarantee:
@@ -39,7 +40,7 @@ import numpy as np
 from onedraw.errors import InvalidInput
 from onedraw.inference.components import components
 from onedraw.inference.hmc import Chains, Schedule, sample
-from onedraw.inference.mixture import NORMAL, NormalMixture, WaldTest
+from onedraw.inference.mixture import NormalMixture, WaldTest
 from onedraw.inference.moments import MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
 from onedraw.inference.released import Released
@@ -196,7 +197,7 @@ def _reason(released: Released, inflation: float) -> str | None:
     noise = 2.0 * math.sqrt(released.dim) * released.offdiagonal_sd / float(sizes.min())
     factor = max(1.5, noise)
     return (
-        f"The noise of the released curvature hides it: intervals would be {inflation:.1f} times as wide as with a "
-        f"known curvature, mostly by assumption. About {factor:.1f} times the records, or {factor:.1f} times "
-        "epsilon, would give intervals."
+        f"The noise of the released curvature hides it: intervals would be {inflation:.1f} times as wide as "
+        f"with a known curvature, mostly by assumption. About {factor:.1f} times the records, or "
+        f"{factor:.1f} times epsilon, would give intervals."
     )

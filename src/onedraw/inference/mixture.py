@@ -2,9 +2,10 @@
 """A mixture of normal laws of the parameters: estimates, intervals at any level, contrasts and Wald tests.
 
 The distribution function of a contrast c'theta is the mean of the components' normal ones, so quantiles are
-roots of a smooth function and small p-values are not limited by a number of draws. The p-value of one contrast
-is twice the smaller tail at the value tested: it is below 5% exactly if the equal-tailed 95% interval excludes
-the value. Standard errors are the 95% interval's width over 2 * 1.96, which a few wild components cannot blow up.
+roots of a smooth function and small p-values are not limited by a number of draws. The p-value of one
+contrast is twice the smaller tail at the value tested: it is below 5% exactly if the equal-tailed 95%
+interval excludes the value. Standard errors are the 95% interval's width over 2 * 1.96, which a few wild
+components cannot blow up.
 
 A joint test of q contrasts C theta = c takes Wald's distance (C m - c)' V^-1 (C m - c), V = C Cov C', and
 compares it with the same distance of draws from the mixture: the law of chi-square if there is one component,
@@ -142,7 +143,7 @@ class NormalMixture:
         rows = np.atleast_2d(np.asarray(contrasts, dtype=float))
         if rows.ndim != 2 or rows.shape[1] != self.dim or np.linalg.matrix_rank(rows) < len(rows):
             raise InvalidInput(
-                f"Expected contrasts to be linearly independent rows of length {self.dim}, got an array of shape "
-                f"{np.shape(contrasts)}. Give one row per contrast."
+                f"Expected contrasts to be linearly independent rows of length {self.dim}, got an array of "
+                f"shape {np.shape(contrasts)}. Give one row per contrast."
             )
         return rows

@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Second-moment matrices in free coordinates, with a weak prior: a unique part and common correlations.
 
-M = S C S with scales S and correlations C = psi I + (1 - psi) G. G is a correlation matrix; psi in (0, 1) is the
-part of every column that the others cannot explain: all eigenvalues of C are at least psi, and no variance inflation factor
-is above 1/psi.
+M = S C S with scales S and correlations C = psi I + (1 - psi) G. G is a correlation matrix; psi in (0, 1) is
+the part of every column that the others cannot explain: all eigenvalues of C are at least psi, and no
+variance inflation factor is above 1/psi.
 
-*Why a unique part.* Noise of operator norm t hides all eigenvalues below t. A prior on C that is flat up to the boundary
-(LKJ of shape 1) or of unknown shape then puts most of its mass at nearly singular matrices, and intervals become
-absurdly long. That strongly correlated features still have unique parts is what factor analysis assumes; psi = 1 is
-orthogonality, and correlated blocks, common factors and chains are all in reach of G.
+*Why a unique part.* Noise of operator norm t hides all eigenvalues below t. A prior on C that is flat up to
+the boundary (LKJ of shape 1) or of unknown shape then puts most of its mass at nearly singular matrices, and
+intervals become absurdly long. That strongly correlated features still have unique parts is what factor
+analysis assumes; psi = 1 is orthogonality, and correlated blocks, common factors and chains are all in reach
+of G.
 
-*Prior.* psi ~ Beta(2, 1): variance inflation above 5 in every direction has prior probability 4%, above 10, 1%.
-G ~ LKJ(2), density proportional to |G| [Lewandowski, Kurowicka & Joe 2009]. In free coordinates: G = L L', rows of L being
-(w_j, 1)/sqrt(1 + |w_j|^2), w_j in R^j. LKJ(eta) is the law of the correlations of a Wishart matrix with identity scale and
-nu = p - 1 + 2 eta degrees of freedom, whose Cholesky rows are j standard normals and a chi with nu - j degrees
-[Bartlett 1933]; the ratios w_j are therefore multivariate t, p(w_j) proportional to (1 + |w_j|^2)^(-nu/2).
+*Prior.* psi ~ Beta(2, 1): variance inflation above 5 in every direction has prior probability 4%, above 10,
+1%. G ~ LKJ(2), density proportional to |G| [Lewandowski, Kurowicka & Joe 2009]. In free coordinates: G = L
+L', rows of L being (w_j, 1)/sqrt(1 + |w_j|^2), w_j in R^j. LKJ(eta) is the law of the correlations of a
+Wishart matrix with identity scale and nu = p - 1 + 2 eta degrees of freedom, whose Cholesky rows are j
+standard normals and a chi with nu - j degrees [Bartlett 1933]; the ratios w_j are therefore multivariate t,
+p(w_j) proportional to (1 + |w_j|^2)^(-nu/2).
 
-*Scales.* log M_jj ~ N(log(1/3), 1): working rows lie in [-1, 1] or thereabouts, and 1/3 is the mean square of a
-uniform. *Count.* log(effective number of records/n) ~ N(0, count_sd^2): weights below 1 and rows that are not normal
-change it a little; a private n makes it wide.
+*Scales.* log M_jj ~ N(log(1/3), 1): working rows lie in [-1, 1] or thereabouts, and 1/3 is the mean square of
+a uniform. *Count.* log(effective number of records/n) ~ N(0, count_sd^2): weights below 1 and rows that are
+not normal change it a little; a private n makes it wide.
 
 Free coordinates, in this order: w (p(p-1)/2, by rows), log M_jj (of the p - 1 features, or p without an
 intercept), log count ratio (1), logit psi (1; only if p > 1).

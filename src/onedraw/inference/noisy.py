@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A released curvature matrix and the posterior density of what it was before noise was added.
 
-The release is H~ = H + N, N symmetric with independent entries of known standard deviations: one on the diagonal, one off
-it. H = count * E v z z' is written in the second moments of the rows (``curvature``, ``moments``) at the *released*
-parameters, where it was computed. The noise is taken as normal; the laws in use (cube, symmetrised Wishart, Laplace) have
-these standard deviations, and entries whose joint tails are lighter or a little heavier.
+The release is H~ = H + N, N symmetric with independent entries of known standard deviations: one on the
+diagonal, one off it. H = count * E v z z' is written in the second moments of the rows (``curvature``,
+``moments``) at the *released* parameters, where it was computed. The noise is taken as normal; the laws in
+use (cube, symmetrised Wishart, Laplace) have these standard deviations, and entries whose joint tails are
+lighter or a little heavier.
 
 >>> import numpy as np
 >>> from onedraw.inference.moments import MomentSpace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a release says: parameters, the law of their tilt, and a noisy curvature. Nothing else enters an interval.
+"""What a release says: parameters, the law of their tilt, and a noisy curvature. Intervals need no more.
 
 >>> import numpy as np
 >>> Released(
@@ -95,7 +95,7 @@ class Released:
         if self.centre is not None and self.centre.shape != (p,):
             raise InvalidInput(f"Expected centre of shape {(p,)}, got shape {self.centre.shape}.")
         if self.intercept is not None and not 0 <= self.intercept < p:
-            raise InvalidInput(f"Expected intercept to be a position below {p} or None, got {self.intercept!r}.")
+            raise InvalidInput(f"Expected intercept to be None or a position < {p}, got {self.intercept!r}.")
         if not (np.isfinite(self.theta).all() and np.isfinite(self.curvature).all()):
             raise InvalidInput("Expected finite parameters and curvature, got others.")
 

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The weight v(eta) that a record's row has in the curvature, and its means under a normal predictor.
 
-A tilted fit has curvature H = sum omega v(eta) z z' with v = mu', the slope of the expected score. The inference needs
-the *normal means*
+A tilted fit has curvature H = sum omega v(eta) z z' with v = mu', the slope of the expected score. The
+inference needs the *normal means*
 
     e_k(a, q) = E v^(k)(eta),   eta ~ N(a, q),   k = -1 (mu itself), 0, 1, 2, 3, 4,
 
 because they are closed under differentiation: d e_k/d a = e_(k+1) (shift the law) and d e_k/d q = e_(k+2)/2
 (the heat equation). So every gradient of the inference is made of the same six numbers.
 
-*Logistic.* mu = 1/(1 + exp(-eta)) is a mixture of normal distribution functions, E Phi(eta/(2 K)), K with the law
-of Kolmogorov and Smirnov [Andrews & Mallows 1974]. Its Gauss quadrature with ``POINTS`` points gives
-E mu = sum_i c_i Phi(a/t_i), t_i^2 = 4 k_i^2 + q, and the e_k are its derivatives in a, exact in q.
-*Exponential* (counts): mu = exp(eta), every e_k = exp(a + q/2). *Constant* (linear regression): mu = level * eta.
+*Logistic.* mu = 1/(1 + exp(-eta)) is a mixture of normal distribution functions, E Phi(eta/(2 K)), K with the
+law of Kolmogorov and Smirnov [Andrews & Mallows 1974]. Its Gauss quadrature with ``POINTS`` points gives E mu
+= sum_i c_i Phi(a/t_i), t_i^2 = 4 k_i^2 + q, and the e_k are its derivatives in a, exact in q. *Exponential*
+(counts): mu = exp(eta), every e_k = exp(a + q/2). *Constant* (linear regression): mu = level * eta.
 
 >>> import numpy as np
 >>> LogisticWeight().normal_means(np.array([0.0]), np.array([0.0]))[:2].round(3).tolist()
