@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intervals and tests of a mixture, against normal theory."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -39,7 +41,7 @@ def test_one_component_gives_the_chi_square_of_wald():
 def test_small_joint_p_values_go_on_as_a_chi_square():
     rows = np.eye(3)[:2]
     values = [ONE.wald(rows, np.array([1.0 + far, -2.0])).p_value for far in (2.0, 3.0, 4.0, 6.0, 9.0)]
-    assert all(later < earlier for earlier, later in zip(values, values[1:], strict=False))
+    assert all(later < earlier for earlier, later in itertools.pairwise(values))
     exact = stats.chi2.sf(36 * np.linalg.inv(COVARIANCE[:2, :2])[0, 0], 2)
     assert np.log(values[3]) == pytest.approx(np.log(exact), rel=0.15)
 

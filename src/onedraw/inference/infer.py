@@ -11,7 +11,8 @@ by
 
 Where noise hides the curvature, step 1 varies more and the mixture is wider by itself. ``inflation`` says by
 how much: the width of an interval over the median width given the moments. Beyond ``INFLATION`` the width is
-mostly what the prior of the moments says, and ``reason`` refuses.
+mostly what the prior of the moments says, and ``reason`` refuses. It also refuses 95% intervals that reach
+further than ``Released.useful`` to either side: they say nothing that was not known before.
 
 Guarantee:
     Post-processing: a function of released numbers, public facts and a fixed seed. It costs no privacy, and
@@ -40,17 +41,17 @@ import numpy as np
 from onedraw.errors import InvalidInput
 from onedraw.inference.components import components
 from onedraw.inference.hmc import Chains, Schedule, sample
-from onedraw.inference.mixture import NormalMixture, WaldTest
+from onedraw.inference.mixture import NORMAL, NormalMixture, WaldTest
 from onedraw.inference.moments import MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
 from onedraw.inference.released import Released
 from onedraw.types import Array
 
 SEED = 1
-CHAINS = 16
+CHAINS = 8
 SCHEDULE = Schedule()
-THIN = 2
 INFLATION = 1.5
+"""Intervals are refused beyond this ratio of their width to the median width given the moments."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -163,7 +164,7 @@ def _start(
 
 
 def _mix(released: Released, space: MomentSpace, draws: Array, rng: np.random.Generator) -> Inference:
-    point = space.read(draws[::THIN].reshape(-1, space.size))
+    point = space.read(draws.reshape(-1, space.size))
     order, half = released.order, len(point.log_count)
     tilt = np.stack([released.tilt.sample(rng) for _ in range(half)])[:, order]
     # The law of b is symmetric: with every b its mirror image, so that the centre has no noise of its own.
@@ -180,7 +181,7 @@ def _mix(released: Released, space: MomentSpace, draws: Array, rng: np.random.Ge
     back = np.argsort(order)
     law = NormalMixture(means=means[:, back], covariances=covariances[:, back][:, :, back])
     inflation = law.standard_error / _given_moments(law, released)
-    return Inference(law=law, inflation=inflation, reason=_reason(released, float(inflation.max())))
+    return Inference(law=law, inflation=inflation, reason=_reason(released, law, inflation))
 
 
 def _given_moments(law: NormalMixture, released: Released) -> Array:
@@ -190,14 +191,23 @@ def _given_moments(law: NormalMixture, released: Released) -> Array:
     return np.asarray(np.sqrt(np.median(np.diagonal(tilted, axis1=1, axis2=2), axis=0)))
 
 
-def _reason(released: Released, inflation: float) -> str | None:
-    if inflation <= INFLATION:
+def _reason(released: Released, law: NormalMixture, inflation: Array) -> str | None:
+    """Why no intervals are given, and what would help; None if they are."""
+    half, largest = NORMAL * float(law.standard_error.max()), float(inflation.max())
+    if largest <= INFLATION and half <= released.useful:
         return None
+    if half > released.useful:
+        factor = half / released.useful
+        return (
+            f"A 95% interval would reach {half:.1f} to either side in working units, more than the "
+            f"{released.useful:g} that could be of use. About {factor:.1f} times the records, or "
+            f"{factor:.1f} times epsilon, would give intervals."
+        )
     sizes = np.maximum(released.curvature.diagonal(), 0.5 * released.diagonal_sd)
     noise = 2.0 * math.sqrt(released.dim) * released.offdiagonal_sd / float(sizes.min())
     factor = max(1.5, noise)
     return (
-        f"The noise of the released curvature hides it: intervals would be {inflation:.1f} times as wide as "
+        f"The noise of the released curvature hides it: intervals would be {largest:.1f} times as wide as "
         f"with a known curvature, mostly by assumption. About {factor:.1f} times the records, or "
         f"{factor:.1f} times epsilon, would give intervals."
     )

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import special
@@ -60,13 +61,14 @@ class MomentPoint:
     unique: Array  # (B,), psi
     log_count: Array  # (B,)
 
-    @property
+    @cached_property
     def common(self) -> Array:
         """Correlations of the common part (B, p, p)."""
         return np.asarray(self.factor @ self.factor.transpose(0, 2, 1))
 
-    @property
+    @cached_property
     def moments(self) -> Array:
+        """M (B, p, p)."""
         out = (1.0 - self.unique)[:, None, None] * self.common
         p = out.shape[1]
         out[:, np.arange(p), np.arange(p)] += self.unique[:, None]

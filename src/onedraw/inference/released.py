@@ -67,6 +67,8 @@ class Released:
     intercept: the position of the intercept, None without one.
     noise_ratio: K <= noise_ratio * H for the covariance K of the score: 1 if the model holds (logistic,
         Poisson), times the largest number of rows of a person.
+    useful: the longest half-width of a 95% interval that says something, in units of the working
+        coefficients; 3 is an odds ratio of 20 for half the range of a feature.
     """
 
     theta: Array
@@ -81,6 +83,7 @@ class Released:
     weight: Weight = field(default_factory=LogisticWeight)
     intercept: int | None = 0
     noise_ratio: float = 1.0
+    useful: float = 3.0
 
     def __post_init__(self) -> None:
         positive(ridge=self.ridge)
@@ -89,6 +92,7 @@ class Released:
         positive(count=self.count)
         positive(count_sd=self.count_sd)
         positive(noise_ratio=self.noise_ratio)
+        positive(useful=self.useful)
         p = self.dim
         if self.curvature.shape != (p, p):
             raise InvalidInput(f"Expected curvature of shape {(p, p)}, got shape {self.curvature.shape}.")
