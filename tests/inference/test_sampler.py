@@ -36,7 +36,7 @@ def density_of(space, matrix, diagonal_sd, offdiagonal_sd, chains=32):
 
 
 def test_draws_of_one_moment_have_the_law_found_by_integration():
-    """12,800 draws, worth at least 2,000 independent ones: 0.04 sd are 1.8 standard errors of the mean or more.
+    """12,800 draws, worth at least 2,000 independent ones: 0.04 sd are 1.8 standard errors of the mean.
     Both checks together raise a false alarm for fewer than 10% of all seeds; the seed is fixed."""
     space = MomentSpace(dim=1, intercept=False, count_sd=0.2)
     draws = run(density_of(space, [[40.0]], 15.0, 1.0), space)
