@@ -23,6 +23,7 @@ LAYERS = [
     ["model"],
     ["release"],
     ["uncertainty"],
+    ["inference"],
     ["ledger"],
     ["mechanisms"],
     ["estimators"],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inference from a release alone: estimates, intervals and tests from parameters and a noisy curvature."""
 
-from onedraw.inference.infer import Inference, infer, infer_many
+from onedraw.inference.from_release import Inference, infer, infer_many
 from onedraw.inference.mixture import NormalMixture, WaldTest
 from onedraw.inference.released import NormalTilt, Released, TiltLaw
 from onedraw.inference.weight import ConstantWeight, ExponentialWeight, LogisticWeight, Weight

@@ -50,6 +50,9 @@ from onedraw.types import Array
 SEED = 1
 CHAINS = 8
 SCHEDULE = Schedule()
+TILTS = 2
+"""Tilts for every draw of the moments, each with its mirror image."""
+FINEST = 0.01
 INFLATION = 1.5
 """Intervals are refused beyond this ratio of their width to the median width given the moments."""
 
@@ -95,7 +98,7 @@ class Inference:
     @property
     def z(self) -> Array:
         """The normal deviates of the p-values, with the sign of the estimate (p,)."""
-        return np.array([self.wald(row).z for row in np.eye(self.law.dim)])
+        return np.array([self.wald(row).z for row in np.eye(self.law.dim)], dtype=float)
 
 
 def infer(released: Released) -> Inference:
@@ -115,14 +118,15 @@ def infer_many(releases: Sequence[Released]) -> list[Inference]:
     return [_mix(r, space, draws, rng) for r, draws in zip(releases, chains.draws, strict=True)]
 
 
-def _ordered(releases: Sequence[Released]) -> Array:
-    return np.stack([r.curvature[np.ix_(r.order, r.order)] for r in releases])
+def _finest(released: Released) -> float:
+    """The smallest noise that is taken at its word: rows are not normal to more than a per cent anyway."""
+    return FINEST * max(float(released.curvature.diagonal().min()), released.diagonal_sd)
 
 
 def _sample(releases: Sequence[Released], space: MomentSpace, rng: np.random.Generator) -> Chains:
-    matrix = _ordered(releases)
-    diagonal_sd = np.array([r.diagonal_sd for r in releases])
-    offdiagonal_sd = np.array([r.offdiagonal_sd for r in releases])
+    matrix = np.stack([r.curvature[np.ix_(r.order, r.order)] for r in releases])
+    diagonal_sd = np.array([max(r.diagonal_sd, _finest(r)) for r in releases])
+    offdiagonal_sd = np.array([max(r.offdiagonal_sd, _finest(r)) for r in releases])
     count = np.array([r.count for r in releases])
     theta = np.stack([r.theta[r.order] for r in releases])
 
@@ -165,14 +169,14 @@ def _start(
 
 def _mix(released: Released, space: MomentSpace, draws: Array, rng: np.random.Generator) -> Inference:
     point = space.read(draws.reshape(-1, space.size))
-    order, half = released.order, len(point.log_count)
+    order, half = released.order, TILTS * len(point.log_count)
     tilt = np.stack([released.tilt.sample(rng) for _ in range(half)])[:, order]
     # The law of b is symmetric: with every b its mirror image, so that the centre has no noise of its own.
     shift = released.pull[order] + np.concatenate([tilt, -tilt])
     means, covariances = components(
         released.weight,
-        np.concatenate([point.moments] * 2),
-        released.count * np.exp(np.concatenate([point.log_count] * 2)),
+        np.concatenate([point.moments] * 2 * TILTS),
+        released.count * np.exp(np.concatenate([point.log_count] * 2 * TILTS)),
         np.repeat(released.theta[order][None], 2 * half, axis=0),
         shift,
         noise_ratio=released.noise_ratio,
