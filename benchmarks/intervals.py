@@ -8,7 +8,8 @@ per release is appended to a file, so a run can be stopped and resumed; the tabl
     python benchmarks/intervals.py --out intervals.jsonl --table
 
 Rules frozen before the confirming run: the prior (psi ~ Beta(2, 1), LKJ(2)), the sampler's schedule and the
-two refusals (``from_release.INFLATION`` = 1.5, ``Released.useful`` = 3) are constants of the package; this file sets none of them. The design below (laws, coefficients, shares) is the other half.
+two refusals (``from_release.INFLATION`` = 1.5, ``Released.useful`` = 3) are constants of the package. This
+file sets none of them. The design below (laws, coefficients, shares) is the other half.
 
 Laws of the features: uniform on [-1, 1]; normal, pairwise correlation 0.5 and AR 0.7 (no bounds: divided by
 1.5, L2 weights); dummies of +-1 with probabilities uniform on (0.1, 0.9); "rare" is uniform with about 5%

@@ -32,7 +32,6 @@ Edge cases:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -207,9 +206,9 @@ def _reason(released: Released, law: NormalMixture, inflation: Array) -> str | N
             f"{released.useful:g} that could be of use. About {factor:.1f} times the records, or "
             f"{factor:.1f} times epsilon, would give intervals."
         )
-    sizes = np.maximum(released.curvature.diagonal(), 0.5 * released.diagonal_sd)
-    noise = 2.0 * math.sqrt(released.dim) * released.offdiagonal_sd / float(sizes.min())
-    factor = max(1.5, noise)
+    # The part of the width that is due to the curvature's noise falls at least like that noise, which is
+    # 1/(n epsilon) relative to the curvature.
+    factor = max(1.2, (largest - 1.0) / (INFLATION - 1.0))
     return (
         f"The noise of the released curvature hides it: intervals would be {largest:.1f} times as wide as "
         f"with a known curvature, mostly by assumption. About {factor:.1f} times the records, or "
