@@ -106,7 +106,10 @@ def infer(released: Released) -> Inference:
 
 
 def infer_many(releases: Sequence[Released]) -> list[Inference]:
-    """Inferences from releases of one model (same p, weight and intercept): one batch, a study's way."""
+    """Inferences from releases of one model (same p, weight and intercept), sampled as one batch.
+
+    It is for studies: numbers differ from those of ``infer`` by the Monte Carlo error.
+    """
     first = releases[0]
     common = (first.dim, first.intercept, first.weight, first.count_sd)
     if any((r.dim, r.intercept, r.weight, r.count_sd) != common for r in releases):
