@@ -3,7 +3,7 @@
 
 The noisy curvature is shrunk to the shape that normal rows would give, matrices are drawn around it with 0.6
 of the noise, and errors are simulated. Refused if more than 20% of the matrices hit a floor of the
-eigenvalues, or if the noise is too large beside the smallest diagonal entry (r > 2). """
+eigenvalues, or if the noise is too large beside the smallest diagonal entry (r > 2)."""
 
 from __future__ import annotations
 

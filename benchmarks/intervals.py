@@ -198,9 +198,7 @@ def run(cell: Cell, seed: int, repeats: range) -> list[dict[str, object]]:
                 "given": result.reason is None,
                 "joint": result.wald(features_only, truth[1:]).p_value,
                 "sum": result.wald(features_only.sum(0), truth[1:].sum()).p_value,
-                "rival": [
-                    bool(v) for v in (rival.interval[:, 0] <= truth) & (truth <= rival.interval[:, 1])
-                ],
+                "rival": [bool(v) for v in (rival.interval[:, 0] <= truth) & (truth <= rival.interval[:, 1])],
                 "rival_width": float(np.mean(np.diff(rival.interval)[:, 0] / (3.92 * error))),
                 "rival_floor": bool(rival.by_floor),
                 "rival_ratio": bool(rival.by_ratio),

@@ -18,10 +18,11 @@ Wishart matrix with identity scale and nu = p - 1 + 2 eta degrees of freedom, wh
 standard normals and a chi with nu - j degrees [Bartlett 1933]; the ratios w_j are therefore multivariate t,
 p(w_j) proportional to (1 + |w_j|^2)^(-nu/2).
 
-*Tried and dropped* (simulated logistic regressions): LKJ for C itself, of unknown shape (uniform typical
-tolerance) or fixed, made intervals 4 to 200 times too long under pairwise correlations of 0.5 or an
-autoregression of 0.7 with ten features; psi uniform or LKJ(1) made them up to 1.4 times as long for no gain in
-coverage; Beta(3, 1) and Beta(4, 2) made them too short (0.88) for two features correlated at 0.7.
+*Tried and dropped* (simulated logistic regressions, few repetitions): LKJ for C itself, of unknown or fixed
+shape, gave intervals of 4 to 200 times the non-private width under correlations of 0.5 or an autoregression of
+0.7 with ten features, where this prior gives about 3. With psi uniform or G ~ LKJ(1) intervals were up to 1.7
+times as long and covered no better; with psi ~ Beta(3, 1) or Beta(4, 2) they covered 0.88 to 0.93 of two
+correlated features.
 
 *Scales.* log M_jj ~ N(log(1/3), 1): working rows lie in [-1, 1] or thereabouts, and 1/3 is the mean square of
 a uniform. *Count.* log(effective number of records/n) ~ N(0, count_sd^2): weights below 1 and rows that are
