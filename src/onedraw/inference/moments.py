@@ -19,7 +19,7 @@ standard normals and a chi with nu - j degrees [Bartlett 1933]; the ratios w_j a
 p(w_j) proportional to (1 + |w_j|^2)^(-nu/2).
 
 *Tried and dropped* (simulated logistic regressions, few repetitions): LKJ for C itself, of unknown or fixed
-shape, gave intervals of 4 to 200 times the non-private width under correlations of 0.5 or an autoregression of
+shape, gave intervals 4 to 200 times the non-private width under correlations of 0.5 or an autoregression of
 0.7 with ten features, where this prior gives about 3. With psi uniform or G ~ LKJ(1) intervals were up to 1.7
 times as long and covered no better; with psi ~ Beta(3, 1) or Beta(4, 2) they covered 0.88 to 0.93 of two
 correlated features.
