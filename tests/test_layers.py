@@ -27,6 +27,7 @@ LAYERS = [
     ["model"],
     ["release"],
     ["uncertainty"],
+    ["inference"],
     ["ledger"],
     ["tilted"],
     ["mechanisms"],

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inference from a release alone: sample the curvature it may have had, solve for the truth, mix.
+
+1. The noisy curvature gives a posterior of the second moments of the rows (``noisy``, ``moments``), sampled
+by
+   Hamiltonian Monte Carlo (``hmc``).
+2. For every draw of the moments and a fresh tilt b (and its mirror image -b), the true parameters are normal
+   (``components``). The released parameters tell nothing more about the moments: the ridge and the tilt stand
+   between them and the truth.
+3. The mixture of these normals gives estimates, standard errors, intervals and tests (``mixture``).
+
+Where noise hides the curvature, step 1 varies more and the mixture is wider by itself. ``inflation`` says by
+how much: the width of an interval over the median width given the moments. Beyond ``INFLATION`` the width is
+mostly what the prior of the moments says, and ``reason`` refuses. It also refuses 95% intervals that reach
+further than ``Released.useful`` to either side: they say nothing that was not known before.
+
+Guarantee:
+    Post-processing: a function of released numbers, public facts and a fixed seed. It costs no privacy, and
+    everybody who holds the release gets the same numbers.
+
+Edge cases:
+    One parameter (p = 1) has no correlations. A released matrix need not be positive definite.
+
+>>> import numpy as np
+>>> from onedraw.inference.released import NormalTilt, Released
+>>> result = infer(Released(
+...     theta=np.array([0.0, 1.0]), ridge=4.0, tilt=NormalTilt(dim=2, scale=5.0), diagonal_sd=5.0,
+...     offdiagonal_sd=5.0, curvature=np.array([[2300.0, 0.0], [0.0, 700.0]]), count=10_000.0))
+>>> result.estimate.round(2)[1].item(), result.standard_error.round(3).tolist(), result.reason
+(1.01, [0.021, 0.039], None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onedraw.errors import InvalidInput
+from onedraw.inference.components import components
+from onedraw.inference.hmc import Chains, Schedule, sample
+from onedraw.inference.mixture import NORMAL, NormalMixture, WaldTest
+from onedraw.inference.moments import MomentSpace
+from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
+from onedraw.inference.released import Released
+from onedraw.types import Array
+
+SEED = 1
+CHAINS = 8
+SCHEDULE = Schedule()
+TILTS = 2
+"""Tilts for every draw of the moments, each with its mirror image."""
+FINEST = 0.01
+INFLATION = 1.5
+"""Intervals are refused beyond this ratio of their width to the median width given the moments."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inference:
+    """Estimates, standard errors, intervals and tests of the true parameters, in the order of the release."""
+
+    law: NormalMixture
+    inflation: Array  # (p,)
+    reason: str | None
+
+    @property
+    def estimate(self) -> Array:
+        return self.law.estimate
+
+    @property
+    def standard_error(self) -> Array:
+        return self.law.standard_error
+
+    @property
+    def covariance(self) -> Array:
+        return self.law.covariance
+
+    @property
+    def draws(self) -> Array:
+        """Draws of the parameters (at least 20,000, p)."""
+        return self.law.draws
+
+    def interval(self, level: float = 0.95, contrasts: Array | None = None) -> Array:
+        """Intervals (p, 2) of the parameters, or (q, 2) of contrasts (q, p)."""
+        return self.law.interval(level, contrasts)
+
+    def wald(self, contrasts: Array, value: Array | float = 0.0) -> WaldTest:
+        """The test that contrasts (q, p) of the parameters equal ``value``."""
+        return self.law.wald(contrasts, value)
+
+    @property
+    def p_values(self) -> Array:
+        """Two-sided p-values of the parameters being 0 (p,)."""
+        return np.array([self.wald(row).p_value for row in np.eye(self.law.dim)])
+
+    @property
+    def z(self) -> Array:
+        """The normal deviates of the p-values, with the sign of the estimate (p,)."""
+        return np.array([self.wald(row).z for row in np.eye(self.law.dim)], dtype=float)
+
+
+def infer(released: Released) -> Inference:
+    """The inference from one release."""
+    return infer_many([released])[0]
+
+
+def infer_many(releases: Sequence[Released]) -> list[Inference]:
+    """Inferences from releases of one model (same p, weight and intercept), sampled as one batch.
+
+    It is for studies: numbers differ from those of ``infer`` by the Monte Carlo error.
+    """
+    first = releases[0]
+    common = (first.dim, first.intercept, first.weight, first.count_sd)
+    if any((r.dim, r.intercept, r.weight, r.count_sd) != common for r in releases):
+        raise InvalidInput("Expected releases of one model (dimension, intercept, weight), got several.")
+    space = MomentSpace(dim=first.dim, intercept=first.intercept is not None, count_sd=first.count_sd)
+    rng = np.random.default_rng(SEED)
+    chains = _sample(releases, space, rng)
+    return [_mix(r, space, draws, rng) for r, draws in zip(releases, chains.draws, strict=True)]
+
+
+def _finest(released: Released) -> float:
+    """The smallest noise that is taken at its word: rows are not normal to more than a per cent anyway."""
+    return FINEST * max(float(released.curvature.diagonal().min()), released.diagonal_sd)
+
+
+def _sample(releases: Sequence[Released], space: MomentSpace, rng: np.random.Generator) -> Chains:
+    matrix = np.stack([r.curvature[np.ix_(r.order, r.order)] for r in releases])
+    diagonal_sd = np.array([max(r.diagonal_sd, _finest(r)) for r in releases])
+    offdiagonal_sd = np.array([max(r.offdiagonal_sd, _finest(r)) for r in releases])
+    count = np.array([r.count for r in releases])
+    theta = np.stack([r.theta[r.order] for r in releases])
+
+    def each(values: Array) -> Array:
+        return np.repeat(values, CHAINS, axis=0)
+
+    density = CurvatureDensity(
+        space=space,
+        weight=releases[0].weight,
+        theta=each(theta),
+        count=each(count),
+        noisy=NoisyCurvature(
+            matrix=each(matrix), diagonal_sd=each(diagonal_sd), offdiagonal_sd=each(offdiagonal_sd)
+        ),
+    )
+    start, precision = _start(space, matrix, diagonal_sd, offdiagonal_sd, count)
+    noise = rng.standard_normal((len(releases), CHAINS, space.size))
+    places = start[:, None, :] + 0.5 * noise / np.sqrt(precision)[:, None, :]
+    return sample(density, places, 1.0 / precision, SCHEDULE, rng)
+
+
+def _start(
+    space: MomentSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
+) -> tuple[Array, Array]:
+    """Where chains start, and rough posterior precisions: only the speed of the sampler depends on them."""
+    p, pairs, scales = space.dim, space.pairs, space.scales
+    size = np.diagonal(matrix, axis1=1, axis2=2)
+    unit = np.maximum(size[:, 0] if space.intercept else size.mean(1), 0.02 * count)
+    relative = np.clip(size / unit[:, None], 0.03, 1.5)
+    start, precision = np.zeros((len(matrix), space.size)), np.ones((len(matrix), space.size))
+    start[:, pairs : pairs + scales] = np.log(relative[:, p - scales :])
+    rows, columns = np.tril_indices(p, -1)
+    geometric = np.sqrt(relative[:, rows] * relative[:, columns])
+    precision[:, :pairs] = 2.0 * p + (unit[:, None] * geometric / offdiagonal_sd[:, None]) ** 2
+    signal = (unit[:, None] * relative / diagonal_sd[:, None]) ** 2
+    precision[:, pairs : pairs + scales] = 1.0 + signal[:, p - scales :]
+    precision[:, pairs + scales] = 1.0 / space.count_sd**2 + signal.sum(1)
+    return start, precision
+
+
+def _mix(released: Released, space: MomentSpace, draws: Array, rng: np.random.Generator) -> Inference:
+    point = space.read(draws.reshape(-1, space.size))
+    order, half = released.order, TILTS * len(point.log_count)
+    tilt = np.stack([released.tilt.sample(rng) for _ in range(half)])[:, order]
+    # The law of b is symmetric: with every b its mirror image, so that the centre has no noise of its own.
+    shift = released.pull[order] + np.concatenate([tilt, -tilt])
+    means, covariances = components(
+        released.weight,
+        np.concatenate([point.moments] * 2 * TILTS),
+        released.count * np.exp(np.concatenate([point.log_count] * 2 * TILTS)),
+        np.repeat(released.theta[order][None], 2 * half, axis=0),
+        shift,
+        noise_ratio=released.noise_ratio,
+        intercept=space.intercept,
+    )
+    back = np.argsort(order)
+    law = NormalMixture(means=means[:, back], covariances=covariances[:, back][:, :, back])
+    inflation = law.standard_error / _given_moments(law, released)
+    return Inference(law=law, inflation=inflation, reason=_reason(released, law, inflation))
+
+
+def _given_moments(law: NormalMixture, released: Released) -> Array:
+    """The median over the components of the standard errors that a known curvature would give (p,)."""
+    inverse = law.covariances / released.noise_ratio
+    tilted = law.covariances + released.tilt.variance * (inverse @ inverse)
+    return np.asarray(np.sqrt(np.median(np.diagonal(tilted, axis1=1, axis2=2), axis=0)))
+
+
+def _reason(released: Released, law: NormalMixture, inflation: Array) -> str | None:
+    """Why no intervals are given, and what would help; None if they are."""
+    half, largest = NORMAL * float(law.standard_error.max()), float(inflation.max())
+    if largest <= INFLATION and half <= released.useful:
+        return None
+    if half > released.useful:
+        factor = half / released.useful
+        return (
+            f"A 95% interval would reach {half:.1f} to either side in working units, more than the "
+            f"{released.useful:g} that could be of use. About {factor:.1f} times the records, or "
+            f"{factor:.1f} times epsilon, would give intervals."
+        )
+    # The part of the width that is due to the curvature's noise falls at least like that noise, which is
+    # 1/(n epsilon) relative to the curvature.
+    factor = max(1.2, (largest - 1.0) / (INFLATION - 1.0))
+    return (
+        f"The noise of the released curvature hides it: intervals would be {largest:.1f} times as wide as "
+        f"with a known curvature, mostly by assumption. About {factor:.1f} times the records, or "
+        f"{factor:.1f} times epsilon, would give intervals."
+    )

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a release says: parameters, the law of their tilt, and a noisy curvature. Intervals need no more.
+
+>>> import numpy as np
+>>> Released(
+...     theta=np.zeros(2), ridge=4.0, tilt=NormalTilt(dim=2, scale=3.0), curvature=np.eye(2), diagonal_sd=1.0,
+...     offdiagonal_sd=1.0, count=100.0).dim
+2
+>>> Released(
+...     theta=np.zeros(2), ridge=4.0, tilt=NormalTilt(dim=2, scale=3.0), curvature=np.eye(3), diagonal_sd=1.0,
+...     offdiagonal_sd=1.0, count=100.0)
+Traceback (most recent call last):
+onedraw.errors.InvalidInput: Expected curvature of shape (2, 2), got shape (3, 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from onedraw._validate import positive
+from onedraw.errors import InvalidInput
+from onedraw.inference.weight import LogisticWeight, Weight
+from onedraw.types import Array
+
+
+class TiltLaw(Protocol):
+    """The symmetric law of the tilt b, with the same variance in every coordinate."""
+
+    @property
+    def variance(self) -> float:
+        """The variance of each coordinate."""
+        ...
+
+    def sample(self, rng: np.random.Generator) -> Array:
+        """One point (p,)."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalTilt:
+    """Independent normal coordinates with standard deviation ``scale``."""
+
+    dim: int
+    scale: float
+
+    @property
+    def variance(self) -> float:
+        return self.scale**2
+
+    def sample(self, rng: np.random.Generator) -> Array:
+        return rng.normal(0.0, self.scale, self.dim)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Released:
+    """One tilted fit with its curvature, in units of the working rows.
+
+    theta, centre: the released minimiser and the point that the ridge pulls to (p,); 0 unless given.
+    ridge, tilt: R and the law of b.
+    curvature: H~ (p, p), with the standard deviations of its noise on and off the diagonal.
+    count: the number of records, or an estimate of it where it is private; then give a wide ``count_sd``, the
+        standard deviation of its logarithm.
+    weight: how records' curvature depends on the predictor.
+    intercept: the position of the intercept, None without one.
+    noise_ratio: K <= noise_ratio * H for the covariance K of the score: 1 if the model holds (logistic,
+        Poisson), times the largest number of rows of a person.
+    useful: the longest half-width of a 95% interval that says something, in units of the working
+        coefficients; 3 is an odds ratio of 20 for half the range of a feature.
+    """
+
+    theta: Array
+    ridge: float
+    tilt: TiltLaw
+    curvature: Array
+    diagonal_sd: float
+    offdiagonal_sd: float
+    count: float
+    centre: Array | None = None
+    count_sd: float = 0.1
+    weight: Weight = field(default_factory=LogisticWeight)
+    intercept: int | None = 0
+    noise_ratio: float = 1.0
+    useful: float = 3.0
+
+    def __post_init__(self) -> None:
+        positive(ridge=self.ridge)
+        positive(diagonal_sd=self.diagonal_sd)
+        positive(offdiagonal_sd=self.offdiagonal_sd)
+        positive(count=self.count)
+        positive(count_sd=self.count_sd)
+        positive(noise_ratio=self.noise_ratio)
+        positive(useful=self.useful)
+        p = self.dim
+        if self.curvature.shape != (p, p):
+            raise InvalidInput(f"Expected curvature of shape {(p, p)}, got shape {self.curvature.shape}.")
+        if self.centre is not None and self.centre.shape != (p,):
+            raise InvalidInput(f"Expected centre of shape {(p,)}, got shape {self.centre.shape}.")
+        if self.intercept is not None and not 0 <= self.intercept < p:
+            raise InvalidInput(f"Expected intercept to be None or a position < {p}, got {self.intercept!r}.")
+        if not (np.isfinite(self.theta).all() and np.isfinite(self.curvature).all()):
+            raise InvalidInput("Expected finite parameters and curvature, got others.")
+
+    @property
+    def dim(self) -> int:
+        return len(self.theta)
+
+    @property
+    def pull(self) -> Array:
+        """R (theta^ - theta_0), the gradient of the ridge at the released point (p,)."""
+        origin = 0.0 if self.centre is None else self.centre
+        return np.asarray(self.ridge * (self.theta - origin))
+
+    @property
+    def order(self) -> Array:
+        """The positions of the parameters, the intercept first."""
+        rest = [j for j in range(self.dim) if j != self.intercept]
+        return np.array(rest if self.intercept is None else [self.intercept, *rest])
