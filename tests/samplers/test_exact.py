@@ -232,7 +232,8 @@ def test_a_hopeless_posterior_is_refused_with_advice_that_exists() -> None:
         response=rng.integers(0, 2, size=60).astype(float),
     )
     with pytest.raises(
-        AcceptanceTooLow, match=r"nothing was released\. Use fewer features, a larger epsilon, or public"
+        AcceptanceTooLow,
+        match=r"nothing was released\. Use fewer features or a larger epsilon, or set feat",
     ):
         RejectionSampler().sample(posterior, 1, np.random.default_rng(1))
     # 5,000,000 proposals would be allowed for so few records; 2% of them tell.
