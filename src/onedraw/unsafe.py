@@ -19,6 +19,7 @@ from onedraw.mechanisms import OnePosterior
 from onedraw.nn import NetworkDraw
 from onedraw.private import opened
 from onedraw.publishing import silent
+from onedraw.registry import AUTO
 from onedraw.types import Array
 
 
@@ -29,19 +30,20 @@ def posterior_draws(
 
     Returns (draws, p) in original units: coefficients in feature order (class by class for the multinomial),
     then intercept(s) (zero if none is fitted), then the residual scale for linear regression. They are
-    neither rounded nor paid for.
+    neither rounded nor paid for. ``mechanism="auto"`` stands for ``OnePosterior()`` here, also where a fit
+    would publish something else than a draw.
 
     >>> import numpy as np
     >>> from onedraw import LogisticRegression
-    >>> from onedraw.mechanisms import OnePosterior
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(100, 2)); y = rng.integers(0, 2, size=100)
-    >>> estimator = LogisticRegression(epsilon=1.0, mechanism=OnePosterior())
-    >>> posterior_draws(estimator, X, y, draws=5, random_state=0).shape
+    >>> posterior_draws(LogisticRegression(epsilon=1.0), X, y, draws=5, random_state=0).shape
     (5, 3)
     """
     num_draws = whole(draws=draws)
     probe = clone(estimator)
+    if probe.mechanism == AUTO and probe.form == OnePosterior.requirements.forms[0]:
+        probe.set_params(mechanism=OnePosterior())
     plan = probe._plan(X, y)
     if not isinstance(plan.mechanism, OnePosterior | NetworkDraw):
         raise InvalidInput(

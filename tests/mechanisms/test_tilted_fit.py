@@ -15,7 +15,7 @@ SHAPE = Shape(model=RegressionModel(family=Bernoulli(), features=("a", "b")))
 @pytest.mark.parametrize("share", [0.1, 0.5])
 def test_the_fit_and_its_curvature_share_the_budget(share, delta):
     request = Request(epsilon=2.0, delta=delta, neighbours="add_remove", rows_per_person=3)
-    mechanism = TiltedFit(curvature_share=share).calibrate(request, SHAPE)
+    mechanism = TiltedFit(inference=True, curvature_share=share).calibrate(request, SHAPE)
     fit, curvature = mechanism.terms, mechanism.terms_of_curvature
     assert curvature.epsilon == pytest.approx(share * 2.0)
     assert fit.epsilon + curvature.epsilon == pytest.approx(2.0)
@@ -31,5 +31,5 @@ def test_without_inference_the_fit_has_all_of_it_and_no_curvature_is_released(re
     assert mechanism.terms_of_curvature is None
     data = examples.records(SHAPE.model)
     assert "curvature" not in released(mechanism, data, 0).statistics
-    whole = TiltedFit().calibrate(Request(epsilon=2.0), SHAPE)
+    whole = TiltedFit(inference=True).calibrate(Request(epsilon=2.0), SHAPE)
     assert "curvature" in released(whole, data, 0).statistics

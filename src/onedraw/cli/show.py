@@ -80,14 +80,10 @@ def say_parameters(release: Release, level: float = 0.95) -> None:
         if intervals is not None:
             say(f"No intervals: {intervals}")
         return
-    ends = {
-        name: (f"{low:#.4g}", f"{high:#.4g}")
-        for name, low, high in zip(intervals.names, intervals.low, intervals.high, strict=True)
-    }
-    wide = [(*row, *ends.get(row[0], ("", ""))) for row in rows]
-    say(aligned(wide, header=("parameter", "value", f"{100 * intervals.level:g}% from", "to")))
-    say(f"Intervals from {intervals.draws} private draws, at no further privacy cost, if the model holds.")
-    say("They allow for the drift of wide draws, so a value need not be at the centre.")
+    header, cells = intervals.rows()  # the numbers of ``summary()``, to the last digit
+    say(aligned(cells, header=("parameter", *header[1:])))
+    for note in intervals.notes:
+        say(note)
     for caveat in intervals.caveats:
         say(f"Caveat: {caveat}")
 

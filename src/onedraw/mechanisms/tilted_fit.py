@@ -200,4 +200,14 @@ class TiltedFit(Mechanism):
         return Grid(coefficient=coefficient_step(1.0))
 
     def _numbers(self) -> Mapping[str, Any]:
-        return {"epsilon_of_fit": self.terms.epsilon}
+        loss, model = recipe_of(self.model).loss, self.model
+        if loss is None:  # the rest depends on a scale or a cap that is found privately
+            return {"epsilon_of_fit": self.terms.epsilon}
+        dim = model.num_features + int(model.fit_intercept)
+        known = self.terms.calibrated(loss, dim, "cube" if self._bounded else "ball")
+        return {
+            "epsilon_of_fit": self.terms.epsilon,
+            "tilt_law": type(known.law).__name__,
+            "tilt_scale": known.law.scale,
+            "ridge": known.ridge,
+        }

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -69,15 +69,6 @@ class Terms:
         """A share of epsilon and delta, the same otherwise."""
         return replace(self, epsilon=share * self.epsilon, delta=share * self.delta)
 
-    @property
-    def pure(self) -> dict[str, object]:
-        """As arguments of a stage that has no use for delta."""
-        return {
-            "epsilon": self.epsilon,
-            "neighbours": self.neighbours,
-            "rows_per_person": self.rows_per_person,
-        }
-
     def calibrated(self, loss: Loss, dim: int, geometry: Geometry) -> Calibration:
         """The tilt of one fit that spends all of it."""
         price = max(loss.price, RAW_PRICE * loss.num_predictors) if self.raw else None
@@ -107,62 +98,96 @@ class Fitted:
     """Numbers that earlier stages published."""
 
 
-Recipe = Callable[[Rows, Array, Terms, np.random.Generator], Fitted]
+class Recipe(Protocol):
+    """The stages of a fit; ``loss`` is that of the last one where it is known beforehand."""
+
+    @property
+    def loss(self) -> Loss | None: ...
+
+    def __call__(self, rows: Rows, response: Array, terms: Terms, rng: np.random.Generator) -> Fitted: ...
 
 
-def fit_classes(rows: Rows, response: Array, terms: Terms, rng: np.random.Generator, *, loss: Loss) -> Fitted:
+@dataclass(frozen=True)
+class OneFit:
     """One fit of a loss that is known beforehand."""
-    calibration = terms.calibrated(loss, rows.dim, rows.geometry)
-    theta = tilted_fit(loss, rows, response, calibration, rng)
-    centre = np.zeros_like(theta)
-    return Fitted(theta=theta, centre=centre, loss=loss, response=response, calibration=calibration)
+
+    loss: Loss
+
+    def __call__(self, rows: Rows, response: Array, terms: Terms, rng: np.random.Generator) -> Fitted:
+        calibration = terms.calibrated(self.loss, rows.dim, rows.geometry)
+        theta = tilted_fit(self.loss, rows, response, calibration, rng)
+        centre = np.zeros_like(theta)
+        return Fitted(
+            theta=theta, centre=centre, loss=self.loss, response=response, calibration=calibration
+        )
 
 
-def fit_counts(
-    rows: Rows, response: Array, terms: Terms, rng: np.random.Generator, *, dispersion: float | None
-) -> Fitted:
+@dataclass(frozen=True)
+class CountFit:
     """A private cap, then a fit of the capped counts."""
-    cap = cap_of_counts(response, rng=rng, tau=CAP_TAU, **terms.part(CAP_SHARE).pure)  # type: ignore[arg-type]
-    loss = CappedCounts(cap=cap, dispersion=dispersion)
-    left = replace(terms, epsilon=(1.0 - CAP_SHARE) * terms.epsilon)
-    return replace(fit_classes(rows, response, left, rng, loss=loss), published={"cap": float(cap)})
+
+    dispersion: float | None
+    loss: ClassVar[None] = None
+
+    def __call__(self, rows: Rows, response: Array, terms: Terms, rng: np.random.Generator) -> Fitted:
+        spent = terms.part(CAP_SHARE)
+        cap = cap_of_counts(
+            response,
+            rng=rng,
+            tau=CAP_TAU,
+            epsilon=spent.epsilon,
+            neighbours=spent.neighbours,
+            rows_per_person=spent.rows_per_person,
+        )
+        left = replace(terms, epsilon=(1.0 - CAP_SHARE) * terms.epsilon)
+        fit = OneFit(CappedCounts(cap=cap, dispersion=self.dispersion))
+        return replace(fit(rows, response, left, rng), published={"cap": float(cap)})
 
 
-def fit_linear(
-    rows: Rows, response: Array, terms: Terms, rng: np.random.Generator, *, intercept: bool
-) -> Fitted:
+@dataclass(frozen=True)
+class LinearStages:
     """Location, scale, a fit, and a finer fit around it."""
-    found = linear_fit(
-        rows, response, rng=rng, delta=terms.delta, intercept=intercept, **terms.pure  # type: ignore[arg-type]
-    )
-    loss = LogCosh(cut=LINEAR_CUT * found.scale)
-    return Fitted(
-        theta=found.theta[None, :],
-        centre=found.first[None, :],
-        loss=loss,
-        response=working_response(rows, response, found.first, loss.cut),
-        calibration=found.calibration,
-        published={
-            "scale": found.scale,
-            "window_location": found.window.location,
-            "window_scale": found.window.scale,
-        },
-    )
+
+    intercept: bool
+    loss: ClassVar[None] = None
+
+    def __call__(self, rows: Rows, response: Array, terms: Terms, rng: np.random.Generator) -> Fitted:
+        found = linear_fit(
+            rows,
+            response,
+            rng=rng,
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+            neighbours=terms.neighbours,
+            rows_per_person=terms.rows_per_person,
+            intercept=self.intercept,
+        )
+        loss = LogCosh(cut=LINEAR_CUT * found.scale)
+        return Fitted(
+            theta=found.theta[None, :],
+            centre=found.first[None, :],
+            loss=loss,
+            response=working_response(rows, response, found.first, loss.cut),
+            calibration=found.calibration,
+            published={
+                "scale": found.scale,
+                "window_location": found.window.location,
+                "window_scale": found.window.scale,
+            },
+        )
 
 
 def _classes(model: RegressionModel) -> Recipe:
     classes = model.family.num_predictors + 1
-    return partial(fit_classes, loss=Logistic() if classes == 2 else Softmax(classes=classes))
+    return OneFit(Logistic() if classes == 2 else Softmax(classes=classes))
 
 
 RECIPES: Mapping[str, Callable[[RegressionModel], Recipe]] = {
     Bernoulli.name: _classes,
     Categorical.name: _classes,
-    Gaussian.name: lambda model: partial(fit_linear, intercept=model.fit_intercept),
-    Poisson.name: lambda model: partial(fit_counts, dispersion=None),
-    NegativeBinomial.name: lambda model: partial(
-        fit_counts, dispersion=model.family.to_dict()["dispersion"]
-    ),
+    Gaussian.name: lambda model: LinearStages(intercept=model.fit_intercept),
+    Poisson.name: lambda model: CountFit(dispersion=None),
+    NegativeBinomial.name: lambda model: CountFit(dispersion=model.family.to_dict()["dispersion"]),
 }
 """By the name of the family."""
 

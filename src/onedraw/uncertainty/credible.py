@@ -14,7 +14,7 @@ import numpy as np
 
 from onedraw.errors import InvalidInput
 from onedraw.release import Release
-from onedraw.uncertainty.from_draws import Intervals
+from onedraw.uncertainty.table import Intervals
 
 
 def credible_intervals(release: Release, level: float = 0.95) -> Intervals:
@@ -34,5 +34,5 @@ def credible_intervals(release: Release, level: float = 0.95) -> Intervals:
         low=tuple(low.tolist()),
         high=tuple(high.tolist()),
         level=float(level),
-        draws=len(draws),
+        notes=(f"From {len(draws)} draws of a posterior that knows of the noise, if the model holds.",),
     )

@@ -53,6 +53,7 @@ from onedraw.release import Release
 from onedraw.types import Array
 from onedraw.uncertainty.information import LARGEST_VARIANCE, Information, released_information
 from onedraw.uncertainty.residual_scale import ScaleLaw
+from onedraw.uncertainty.table import Intervals
 
 FEWEST_DRAWS = 4
 PRIOR_DOMINATED = 0.25
@@ -61,59 +62,6 @@ FAR_OUTSIDE = 2.0
 DRIFT_DOUBT, SCALE_DOUBT = 0.5, 0.25
 """The share of a drift that is counted as error after it is taken off: of a first-order expansion for the
 location, of a law that is integrated for the scale."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Intervals:
-    """Estimates with standard errors and intervals, in original units; ``str`` is an aligned table.
-
-    The estimate is the mean of the draws; of a residual scale, which draws overstate, it is the scale that
-    explains them. An interval need not be centred on it: the drift of the mean is taken off.
-    """
-
-    names: tuple[str, ...]
-    estimate: tuple[float, ...]
-    standard_error: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    level: float
-    draws: int
-    caveats: tuple[str, ...] = ()
-
-    def array(self) -> Array:
-        """(p, 2): low and high of each parameter."""
-        return np.stack([self.low, self.high], axis=1).astype(np.float64)
-
-    def to_frame(self) -> Any:
-        """A pandas frame with one row per parameter (pandas must be installed)."""
-        pd = optional("pandas", "A table as a pandas frame", "all")
-        columns = {
-            "estimate": self.estimate,
-            "standard error": self.standard_error,
-            "low": self.low,
-            "high": self.high,
-        }
-        return pd.DataFrame(columns, index=pd.Index(self.names, name="parameter"))
-
-    def __str__(self) -> str:
-        header = ("", "estimate", "std. error", f"{100 * self.level:.6g}% low", "high")
-        columns = zip(self.estimate, self.standard_error, self.low, self.high, strict=True)
-        rows = [
-            (name, *(f"{value:#.4g}" for value in values))
-            for name, values in zip(self.names, columns, strict=True)
-        ]
-        widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in (header, *rows)
-        ]
-        lines.append(f"From {self.draws} private draws, at no further privacy cost, if the model holds.")
-        lines.append("Intervals allow for the drift of wide draws, so an estimate need not be at the centre.")
-        lines += [f"Caveat: {caveat}" for caveat in self.caveats]
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +148,7 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
         )
 
     quantile = float(special.stdtrit(k - 1, 0.5 + 0.5 * level))
-    rows = _public_map(model)
+    rows = public_map(model)
     drift, error = _errors(location, rows, facts, _drift(model, location, known))
     fitted = np.abs(rows).sum(axis=1) > 0.0  # the intercept of a model without one is 0 by definition
     estimate = release.estimate.flat()[0][: len(rows)]
@@ -219,12 +167,15 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
         low=columns[2],
         high=columns[3],
         level=float(level),
-        draws=k,
+        notes=(
+            f"From {k} private draws, at no further privacy cost, if the model holds.",
+            "Intervals allow for the drift of wide draws, so an estimate need not be at the centre.",
+        ),
         caveats=tuple(_caveats(model, draws, facts, known, scale)),
     )
 
 
-def _public_map(model: RegressionModel) -> Array:
+def public_map(model: RegressionModel) -> Array:
     """(outputs, location parameters): the linear part of the map from working to original units."""
     size = model.dim - int(model.scale_floor is not None)
     points = np.zeros((size + 1, model.dim))
@@ -348,7 +299,7 @@ def _scale_unit(model: RegressionModel) -> float:
 def _caveats(
     model: RegressionModel, draws: Array, facts: _Facts, known: Information | None, scale: Array | None
 ) -> Iterator[str]:
-    location = draws[:, : len(_public_map(model).T)]
+    location = draws[:, : len(public_map(model).T)]
     share = location.var(axis=0, ddof=1) / facts.prior_scale**2
     if (share > PRIOR_DOMINATED).any():
         yield (

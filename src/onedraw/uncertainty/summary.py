@@ -9,11 +9,14 @@ from onedraw.advice import Set
 from onedraw.errors import InvalidInput
 from onedraw.release import Release
 from onedraw.uncertainty.credible import credible_intervals
-from onedraw.uncertainty.from_draws import Intervals, intervals
+from onedraw.uncertainty.from_curvature import curvature_intervals
+from onedraw.uncertainty.from_draws import intervals
+from onedraw.uncertainty.table import Intervals
 
 METHODS: Mapping[str, Callable[[Release, float], Intervals]] = {
     "linear_noise_aware": credible_intervals,
     "one_posterior": intervals,
+    "tilted_fit": curvature_intervals,
 }
 """By the name of the mechanism."""
 
