@@ -43,8 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         draws="auto",
         feature_bounds={name: bounds for name, (bounds, _, _) in FEATURES.items()},
         target_bounds=TARGET,
-        noise_floor=NOISE_FLOOR,
-        noise_scale=NOISE,
+        mechanism=onedraw.mechanisms.OnePosterior(noise_floor=NOISE_FLOOR, noise_scale=NOISE),
         random_state=options.seed,
     ).fit(X, y)
     try:

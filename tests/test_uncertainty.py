@@ -25,9 +25,10 @@ from onedraw.families import (
     Poisson,
     StudentT,
 )
+from onedraw.mechanisms import OnePosterior
 from onedraw.model import RegressionModel
 from onedraw.privacy import Guarantee
-from onedraw.release import Grid
+from onedraw.release import Grid, Made
 from onedraw.samplers import Evidence
 from onedraw.uncertainty import choose_draws, intervals
 from onedraw.uncertainty.choice import CANDIDATES
@@ -217,26 +218,19 @@ def test_the_law_of_the_scale_is_that_of_a_posterior_integrated_on_a_grid(name, 
 # -- the intervals
 
 
-def release_of(draws, *, kind="linear", n=100_000, beta=1.4, weight=0.05, loss="BetaDivergence", **facts):
+def release_of(draws, *, family=None, n=100_000, beta=1.4, weight=0.05, made="one_posterior", **facts):
     """A release made by hand, so that its intervals can be worked out."""
     draws = np.round(np.array(draws) * 2.0**20) / 2.0**20
-    scale = {"scale_floor": 0.125} if kind == "linear" else {}
-    contrasts = max(1, len(facts.get("classes") or ()) - 1)
-    features = (draws.shape[1] - len(scale)) // contrasts - int(facts.get("fit_intercept", True))
-    model = RegressionModel(kind=kind, features=tuple("abcdefgh"[:features]), **scale, **facts)
+    family = family or Gaussian(scale_floor=0.125)
+    location = draws.shape[1] - int(family.has_scale)
+    features = location // family.num_predictors - int(facts.get("fit_intercept", True))
+    names = tuple("abcdefgh"[:features])
+    model = RegressionModel(family=family, features=names, has_scale=family.has_scale, **facts)
     return Release(
         model=model,
         draws=tuple(map(tuple, draws.tolist())),
-        grid=Grid(coefficient=2.0**-20, scale=2.0**-20 if scale else None),
-        mechanism={
-            "name": "one_posterior_sample",
-            "loss": loss,
-            "family": model.family().name,
-            "beta": beta,
-            "weight": weight,
-            "prior_scale": 3.0,
-            "prior_box": None,
-        },
+        grid=Grid(coefficient=2.0**-20, scale=2.0**-20 if family.has_scale else None),
+        mechanism=Made(name=made, options={"prior_scale": 3.0}, numbers={"beta": beta, "weight": weight}),
         guarantee=Guarantee(epsilon=1.0, draws=len(draws)),
         assumptions=(),
         evidence=Evidence(level="searched", statement="By hand."),
@@ -318,7 +312,7 @@ def test_higher_levels_and_fewer_draws_give_wider_intervals():
 def test_classes_are_treated_alike_and_their_coefficients_sum_to_zero():
     rng = np.random.default_rng(0)
     draws = rng.normal(0.3, 0.05, size=(6, 4))
-    release = release_of(draws, kind="multinomial", classes=(0, 1, 2), beta=2.0)
+    release = release_of(draws, family=Categorical(num_classes=3), classes=(0, 1, 2), beta=2.0)
     found = intervals(release)
     assert len(found.names) == 6
     assert np.sum(found.estimate[:3]) == pytest.approx(0.0, abs=1e-9)
@@ -345,7 +339,7 @@ def test_the_estimator_reports_what_the_release_says(fitted):
     np.testing.assert_array_equal(fitted.standard_errors_, found.standard_error)
     assert fitted.conf_int(0.9).shape == (3, 2)
     np.testing.assert_array_equal(found.estimate, [*fitted.coef_[0], *fitted.intercept_])
-    assert fitted.release_.guarantee.draws == fitted.draws_choice_.draws >= FEWEST_DRAWS
+    assert fitted.release_.guarantee.draws == fitted.plan_.mechanism.draws_choice.draws >= FEWEST_DRAWS
     frame = fitted.conf_int(as_frame=True)
     assert list(frame.columns) == ["low", "high"]
     assert list(frame.index) == ["x0", "x1", "(intercept)"]
@@ -355,7 +349,7 @@ def test_the_summary_is_an_aligned_table(fitted):
     lines = str(fitted.summary(0.9)).splitlines()
     assert len({len(line) for line in lines[:4]}) == 1
     assert "90% low" in lines[0]
-    assert lines[4].startswith(f"From {fitted.draws_choice_.draws} private draws")
+    assert lines[4].startswith(f"From {fitted.plan_.mechanism.draws_choice.draws} private draws")
     assert list(fitted.summary().to_frame().columns) == ["estimate", "standard error", "low", "high"]
 
 
@@ -376,15 +370,16 @@ def test_draws_that_are_too_wide_are_refused_with_the_remedy():
 def test_draws_on_a_few_points_of_a_grid_are_refused():
     draws = linear_draws(12)
     draws[:, 0] = np.round(draws[:, 0], 1)
-    with pytest.raises(InvalidInput, match=r"12 draws on 1 points of a grid.*engine='exact'"):
+    with pytest.raises(InvalidInput, match=r"12 draws on 1 points of a grid.*evidence='searched'"):
         intervals(release_of(draws))
-    with pytest.raises(InvalidInput, match=r"engine='grid' are too coarse"):
-        onedraw.LinearRegression(epsilon=1.0, draws="auto", engine="grid").fit([[0.0], [1.0]], [0.0, 1.0])
+    coarse = OnePosterior(evidence="enumerated")
+    with pytest.raises(InvalidInput, match=r"enumerated grid are too coarse"):
+        onedraw.LinearRegression(epsilon=1.0, draws="auto", mechanism=coarse).fit([[0.0], [1.0]], [0.0, 1.0])
 
 
 def test_a_drift_that_nothing_tells_is_refused():
     draws = np.random.default_rng(0).normal(0.5, 0.05, size=(8, 2))
-    facts = {"kind": "logistic", "classes": (0, 1), "beta": 2.0, "fit_intercept": False}
+    facts = {"family": Bernoulli(), "classes": (0, 1), "beta": 2.0, "fit_intercept": False}
     with pytest.raises(InvalidInput, match=r"drifted.*private.*fit_intercept=True"):
         intervals(release_of(draws, n=None, **facts))
     assert intervals(release_of(draws, n=50_000, **facts)).names == ("a", "b")
@@ -422,8 +417,8 @@ def test_a_level_that_is_no_probability_is_refused(level):
 
 
 def test_another_loss_is_refused():
-    with pytest.raises(InvalidInput, match=r"beta-divergence posterior only.*'Gibbs'"):
-        intervals(release_of(linear_draws(), loss="Gibbs"))
+    with pytest.raises(InvalidInput, match=r"beta-divergence posterior only.*'gibbs_posterior'"):
+        intervals(release_of(linear_draws(), made="gibbs_posterior"))
 
 
 def test_a_private_number_of_records_is_a_caveat():
@@ -449,7 +444,7 @@ def test_auto_depends_on_public_facts_only():
         rng = np.random.default_rng(seed)
         X, y = rng.normal(scale=10.0**seed, size=(1500, 2)), rng.poisson(1 + seed, size=1500)
         model = onedraw.PoissonRegressor(epsilon=2.0, draws="auto", random_state=0).fit(X, y)
-        choices.append(model.draws_choice_)
+        choices.append(model.plan_.mechanism.draws_choice)
     assert choices[0] == choices[1]
     assert "n = 1,500" in choices[0].explanation
 
@@ -652,4 +647,4 @@ def test_both_generations_of_arviz_are_called_as_they_expect(fitted, monkeypatch
     content = fitted.release_.to_arviz()
     posterior = content["posterior"] if grouped else content
     assert list(posterior) == ["x0", "x1", "(intercept)"]
-    assert posterior["x0"].shape == (1, fitted.draws_choice_.draws)
+    assert posterior["x0"].shape == (1, fitted.plan_.mechanism.draws_choice.draws)

@@ -13,8 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import onedraw
-from onedraw.mechanisms import OnePosterior
-from onedraw.samplers import RejectionSampler
+from onedraw.mechanisms import OnePosterior, TiltedFit
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ def test_a_fit_is_charged_and_its_release_holds_the_receipt(ledger, table) -> No
     assert model.release_.receipt["dataset"] == "patients"
     assert onedraw.Release.from_json(model.release_.to_json()).receipt == model.release_.receipt
     charges = [entry for entry in ledger.history("patients") if entry.kind == "charge"]
-    assert [entry.mechanism for entry in charges] == [model.release_.mechanism.name] == ["one_posterior"]
+    assert [entry.mechanism for entry in charges] == [model.release_.mechanism.name] == ["tilted_fit"]
 
 
 @pytest.mark.parametrize("copied", [clone, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
@@ -74,14 +73,14 @@ def test_a_draw_that_fails_leaves_the_budget_spent(ledger, table, monkeypatch) -
     def fail(*_: object) -> None:
         raise onedraw.SamplingError("no draw")
 
-    monkeypatch.setattr(RejectionSampler, "sample", fail)
+    monkeypatch.setattr(TiltedFit, "_computed", fail)
     with pytest.raises(onedraw.SamplingError):
         estimator(ledger).fit(*table)
     assert spent(ledger) == 0.25
 
 
 def test_nothing_is_drawn_beyond_the_budget(ledger, table, monkeypatch) -> None:
-    monkeypatch.setattr(RejectionSampler, "sample", lambda *_: pytest.fail("drew before the charge"))
+    monkeypatch.setattr(TiltedFit, "_computed", lambda *_: pytest.fail("computed before the charge"))
     model = estimator(ledger, 2.0)
     with pytest.raises(onedraw.BudgetExceeded):
         model.fit(*table)
