@@ -123,8 +123,8 @@ def below_the_noise(request: Request, shape: Shape) -> str:
         return ""
     return (
         f"The noise will exceed what the data can tell: {shape.num_records} records at epsilon "
-        f"{request.epsilon:g} are {room:.2g} per parameter, and coefficients of zero come closer to the truth "
-        f"below about {FEWEST_PER_PARAMETER:g}."
+        f"{request.epsilon:g} are {room:.2g} per parameter, and below about {FEWEST_PER_PARAMETER:g} "
+        "coefficients of zero come closer to the truth."
     )
 
 

@@ -39,12 +39,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import special
 
-from onedraw._extras import optional
 from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput
 from onedraw.families import Family
