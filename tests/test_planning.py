@@ -69,7 +69,8 @@ def test_fits_that_would_be_charged_and_release_nothing_are_counted(monkeypatch)
         return draws(self, *args)
 
     monkeypatch.setattr(OnePosterior, "draws", sometimes)
-    found = plan("logistic", rows=100, features=1, epsilons=(1.0,), repeats=4, seed=0)
+    options = {"epsilons": (1.0,), "repeats": 4, "seed": 0, "mechanism": "one_posterior"}
+    found = plan("logistic", rows=100, features=1, **options)
     assert found.rows[0].failed == 0.5
     assert "50% of the fits by one_posterior were charged and released nothing" in found.advice
 

@@ -179,7 +179,7 @@ def test_intervals_are_shown_where_there_are_draws_enough(cli):
     shown = cli.run("show", "release.json").stdout
     expected = from_release(onedraw.Release.from_json(cli.folder / "release.json")).summary()
     for output in (fitted.stdout, shown):
-        assert "95% from" in output
+        assert "95% low" in output
         assert re.search(rf"^x .* {expected.low[0]:#.4g} +{expected.high[0]:#.4g}$", output, re.MULTILINE)
     assert cli.json("show", "release.json")["intervals"]["low"] == list(expected.low)
     narrow = cli.json("show", "release.json", "--level", "0.5")["intervals"]

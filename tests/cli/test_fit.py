@@ -307,7 +307,7 @@ def test_a_sampling_failure_has_its_code_and_the_charge_stands(cli, monkeypatch)
     def fail(self, *args, **kwargs):
         raise onedraw.AcceptanceTooLow("The envelope fits too badly.")
 
-    monkeypatch.setattr("onedraw.samplers.RejectionSampler.sample", fail)
+    monkeypatch.setattr("onedraw.mechanisms.TiltedFit._computed", fail)
     result = cli.fit(*cli.ledger)
     assert result.exit_code == 4
     assert "The charge stands" in result.stderr
@@ -325,7 +325,7 @@ def test_whatever_fails_behind_the_charge_says_that_the_charge_stands(cli, monke
     def fail(self, *args, **kwargs):
         raise error
 
-    monkeypatch.setattr("onedraw.samplers.RejectionSampler.sample", fail)
+    monkeypatch.setattr("onedraw.mechanisms.TiltedFit._computed", fail)
     result = cli.fit(*cli.ledger)
     assert result.exit_code == code
     assert "The charge stands" in result.stderr

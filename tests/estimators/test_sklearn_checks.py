@@ -79,5 +79,6 @@ class WholeDispersedCounts(Rounding, onedraw.NegativeBinomialRegressor):
 @pytest.mark.parametrize("kind", [WholeCounts, WholeDispersedCounts])
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_counts_pass_their_excused_checks_on_rounded_responses(name, kind):
+    """By a draw: capped counts of 200 rows and 10 features are too noisy for what one check wants."""
     check = getattr(estimator_checks, name)
-    check(kind.__name__, kind(epsilon=30.0, random_state=0))
+    check(kind.__name__, kind(epsilon=30.0, mechanism="one_posterior", random_state=0))

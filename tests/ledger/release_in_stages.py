@@ -27,29 +27,21 @@ def main(folder):
     """Start one process for each stage, wait until it is there, kill it."""
     import numpy as np
 
-    from onedraw.families import Bernoulli
+    from onedraw import LogisticRegression
     from onedraw.ledger import Ledger, chain
-    from onedraw.losses import BetaDivergence
-    from onedraw.mechanisms import OnePosteriorSample, Records
-    from onedraw.model import RegressionModel
-    from onedraw.priors import Prior
+    from onedraw.mechanisms import OnePosterior
     from onedraw.samplers import RejectionSampler
 
     def release(place, pause):
-        """What every user does: charge, draw, write."""
+        """What every user does: fit, which charges before it draws, and write."""
+        pausing(Ledger, "charge", pause, "before the charge", "after the commit")
         pausing(chain, "append", pause, "inside the transaction", "before the commit")
         pausing(RejectionSampler, "sample", pause, "while sampling")
         pausing(os, "replace", pause, "while writing")
         x = np.random.default_rng(0).normal(size=(100, 1))
-        data = Records(features=x, response=(x[:, 0] > 0).astype(float))
-        mechanism = OnePosteriorSample(
-            loss=BetaDivergence(Bernoulli()), prior=Prior(scale=3.0), sampler=RejectionSampler()
-        ).calibrate(epsilon=0.25)
-        model = RegressionModel(kind="logistic", features=("x",))
-        pause("before the charge")
-        receipt = Ledger(place / "budget.db").charge("adult", mechanism.guarantee)
-        pause("after the commit")
-        released = mechanism.release(data, model=model, receipt=receipt.to_dict())
+        account = {"ledger": Ledger(place / "budget.db"), "dataset": "adult"}
+        model = LogisticRegression(epsilon=0.25, classes=[0, 1], mechanism=OnePosterior(), **account)
+        released = model.fit(x, (x[:, 0] > 0).astype(int)).release_
         pause("before writing")
         released.to_json(place / "release.json")
         pause("after writing")
