@@ -1,104 +1,187 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Root mean squared error of the released parameters: beta="auto" against beta="paper" (weight 1).
+"""Error of private regressions over the error of the non-private fit on the same data.
 
-The simulated design of the paper: normal features clipped to [-4, 4] and mapped to [0, 1], two of them and
-an intercept, coefficients N(0, 3^2). Both choices see the same data. ``centred`` moves the intercept so that
-the mean linear predictor is zero, as the paper's code does; otherwise it is drawn like the coefficients.
+Cells, designs, competitors and aims are fixed here, before the study is run. Pure epsilon = 1, replace-one,
+default options (competitors with the bounds that they need, AdaSSP also with delta = 1e-6). A number is the
+root of the mean squared error over repetitions and parameters, intercept included, divided by that of the
+non-private fit; the interval is a bootstrap over repetitions.
 
-A release is one draw; its expected squared error on a data set is estimated by the mean over several
-independent draws, so that the comparison of the two choices is one of posteriors and not of luck.
-
-    scripts/bench accuracy                       the full table (50 repetitions, n up to 100,000)
+    scripts/bench accuracy                       the full table (100 repetitions, draws fewer)
     scripts/bench accuracy --write               ... and written to docs/benchmarks.md
-    scripts/bench accuracy --sizes 1000 --repeats 5
+    scripts/bench accuracy --models linear --sizes 1000 --repeats 20
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from _table import markdown, write_section
 from joblib import Parallel, delayed
+from sklearn import linear_model
 
 import onedraw
+from onedraw.mechanisms import AdaSSP, OnePosterior, OutputPerturbation
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-EPSILONS = (0.2, 0.5, 1.0, 2.0, 5.0)
-DRAWS = 24
+EPSILON, DELTA = 1.0, 1e-6
+DRAWS = 5
+"""One in so many repetitions is also fitted by a draw, which takes longer."""
+CLASSES = 3
 
 
-def simulate(n: int, seed: int, *, centred: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features, labels and the true (coefficients, intercept)."""
-    rng = np.random.default_rng(seed)
-    features = np.clip(rng.standard_normal((n, 2)), -4, 4) / 8 + 0.5
-    truth = 3.0 * rng.standard_normal(3)
-    if centred:
-        truth[2] = -0.5 * truth[:2].sum()
-    eta = features @ truth[:2] + truth[2]
-    return features, (rng.random(n) < 1.0 / (1.0 + np.exp(-eta))).astype(int), truth
+@dataclass(frozen=True)
+class Cell:
+    """A design with ``features`` columns and ``rows`` rows, and the ratio that is aimed at."""
+
+    model: str
+    features: int
+    rows: int
+    aim: float | None
+    normal: bool = False
+    """Standard normal features with nothing declared; otherwise uniform on [-1, 1]."""
+
+    @property
+    def declared(self) -> bool:
+        return not self.normal and self.model != "linear"
 
 
-def squared_errors(n: int, seed: int, *, centred: bool) -> np.ndarray:
-    """Expected squared error of one draw, mean over the parameters, (epsilons, 2): auto and paper."""
-    features, labels, truth = simulate(n, seed, centred=centred)
-    errors = np.empty((len(EPSILONS), 2))
-    for i, epsilon in enumerate(EPSILONS):
-        for j, beta in enumerate(("auto", "paper")):
-            mechanism = onedraw.mechanisms.OnePosterior(beta=beta)
-            model = onedraw.LogisticRegression(epsilon=epsilon, mechanism=mechanism, classes=[0, 1])
-            draws = onedraw.unsafe.posterior_draws(model, features, labels, draws=DRAWS, random_state=seed)
-            errors[i, j] = np.mean((draws - truth) ** 2)
-    return errors
+CELLS = (
+    *(Cell("logistic", d, 1_000, aim) for d, aim in ((2, 1.3), (5, 1.8), (10, 2.9))),
+    *(Cell("logistic", d, 10_000, aim) for d, aim in ((2, 1.05), (5, 1.10), (10, 1.30))),
+    *(Cell("logistic", d, 100_000, aim) for d, aim in ((2, 1.01), (5, 1.03), (10, 1.06))),
+    *(Cell("logistic", 5, n, aim, normal=True) for n, aim in ((10_000, 1.3), (100_000, 1.05))),
+    *(Cell("multinomial", d, 1_000, aim) for d, aim in ((2, 1.5), (5, 2.3))),
+    *(Cell("multinomial", d, 10_000, aim) for d, aim in ((2, 1.25), (5, 1.5))),
+    *(Cell("linear", d, 1_000, aim) for d, aim in ((2, 1.6), (5, None))),
+    *(Cell("linear", d, 10_000, aim) for d, aim in ((2, 1.05), (5, 1.25), (10, 1.45))),
+    *(Cell("linear", d, 100_000, aim) for d, aim in ((2, 1.02), (5, 1.03), (10, 1.06))),
+    *(Cell("poisson", d, 1_000, aim) for d, aim in ((2, 2.1), (5, None))),
+    *(Cell("poisson", d, 10_000, aim) for d, aim in ((2, 1.25), (5, 1.4))),
+    *(Cell("poisson", d, 100_000, aim) for d, aim in ((2, 1.05), (5, 1.10))),
+)
+METHODS = ("tilted fit", "draw", "AdaSSP", "output perturbation")
 
 
-def compare(n: int, repeats: int, *, centred: bool, jobs: int = 2) -> np.ndarray:
-    """Squared errors, (repeats, epsilons, 2)."""
-    tasks = (delayed(squared_errors)(n, seed, centred=centred) for seed in range(repeats))
-    return np.stack(list(Parallel(n_jobs=jobs)(tasks)))
+def simulate(cell: Cell, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features, response and the true coefficients and intercepts."""
+    n, d = cell.rows, cell.features
+    X = rng.standard_normal((n, d)) if cell.normal else rng.uniform(-1, 1, (n, d))
+    if cell.model == "multinomial":
+        slopes, centre = 0.7 * rng.standard_normal((CLASSES, d)), 0.5 * rng.standard_normal(CLASSES)
+        slopes, centre = slopes - slopes.mean(axis=0), centre - centre.mean()
+        scores = X @ slopes.T + centre
+        return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1), np.append(slopes, centre)
+    size, spread = {"logistic": (0.7, 0.5), "linear": (1.0, 1.0), "poisson": (0.5, 0.5)}[cell.model]
+    slopes, centre = size * rng.standard_normal(d), spread * rng.standard_normal()
+    eta = X @ slopes + centre
+    response = {
+        "logistic": lambda: (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int),
+        "linear": lambda: eta + 0.5 * rng.standard_normal(n),
+        "poisson": lambda: rng.poisson(np.exp(eta)),
+    }[cell.model]()
+    return X, response, np.append(slopes, centre)
 
 
-def summarise(errors: np.ndarray) -> list[list[str]]:
-    """One row per epsilon: RMSE of both, their ratio with a bootstrap interval, and the ratio of medians."""
-    rng = np.random.default_rng(0)
-    rows = []
-    for i, epsilon in enumerate(EPSILONS):
-        auto, paper = errors[:, i, 0], errors[:, i, 1]
-        picks = rng.integers(0, len(auto), (2000, len(auto)))
-        ratios = np.sqrt(auto[picks].mean(axis=1) / paper[picks].mean(axis=1))
-        low, high = np.quantile(ratios, [0.025, 0.975])
-        rows.append(
-            [
-                f"{epsilon:g}",
-                f"{np.sqrt(auto.mean()):.3f}",
-                f"{np.sqrt(paper.mean()):.3f}",
-                f"{np.sqrt(auto.mean() / paper.mean()):.2f} ({low:.2f} to {high:.2f})",
-                f"{np.sqrt(np.median(auto) / np.median(paper)):.2f}",
-            ]
-        )
-    return rows
+def plain(cell: Cell) -> object:
+    """The non-private fit."""
+    return {
+        "logistic": lambda: linear_model.LogisticRegression(C=np.inf, max_iter=500),
+        "multinomial": lambda: linear_model.LogisticRegression(C=np.inf, max_iter=500),
+        "linear": lambda: linear_model.LinearRegression(),
+        "poisson": lambda: linear_model.PoissonRegressor(alpha=0.0, max_iter=500),
+    }[cell.model]()
+
+
+def private(cell: Cell, seed: int) -> Iterator[tuple[str, object]]:
+    """Estimators by the name of the method."""
+    kind = {"linear": onedraw.LinearRegression, "poisson": onedraw.PoissonRegressor}.get(
+        cell.model, onedraw.LogisticRegression
+    )
+    options = {"epsilon": EPSILON, "random_state": seed}
+    if cell.declared:
+        options["feature_bounds"] = (-1, 1)
+    if kind is onedraw.LogisticRegression:
+        options["classes"] = list(range(CLASSES if cell.model == "multinomial" else 2))
+    norm = math.sqrt(cell.features + 1)
+    yield "tilted fit", kind(**options)
+    if seed % DRAWS == 0:
+        yield "draw", kind(**options, mechanism=OnePosterior())
+    if cell.model == "linear":
+        bounded = AdaSSP(feature_norm=norm, response_bound=1.0 + 3.0 * math.sqrt(cell.features))
+        yield "AdaSSP", kind(**options, delta=DELTA, mechanism=bounded)
+    if cell.model == "logistic" and cell.declared:
+        yield "output perturbation", kind(**options, mechanism=OutputPerturbation(feature_norm=norm))
+
+
+def squared_errors(cell: Cell, seed: int) -> dict[str, float]:
+    """Mean squared error over the parameters, by method; NaN where a fit failed."""
+    own = [seed, *map(ord, cell.model), cell.rows, cell.features]
+    X, y, truth = simulate(cell, np.random.default_rng(own))
+
+    def error(model: object) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                fitted = model.fit(X, y)
+            except onedraw.SamplingError:
+                return math.nan
+        return float(np.mean((np.append(np.ravel(fitted.coef_), fitted.intercept_) - truth) ** 2))
+
+    found = {"plain": error(plain(cell))}
+    return found | {name: error(model) for name, model in private(cell, seed)}
+
+
+def row(cell: Cell, repeats: int, jobs: int) -> list[str]:
+    """One line of the table."""
+    found = Parallel(n_jobs=jobs)(delayed(squared_errors)(cell, seed) for seed in range(repeats))
+    cells = []
+    for name in METHODS:
+        pairs = np.array([(one[name], one["plain"]) for one in found if name in one]).reshape(-1, 2)
+        cells.append(_ratio(pairs, interval=name == METHODS[0]))
+    what = "N(0, 1), nothing declared" if cell.normal else "declared" if cell.declared else "nothing declared"
+    aim = "-" if cell.aim is None else f"{cell.aim:.2f}"
+    return [cell.model, what, f"{cell.features}", f"{cell.rows:,}", aim, *cells]
+
+
+def _ratio(pairs: np.ndarray, *, interval: bool) -> str:
+    failed = int(np.isnan(pairs[:, 0]).sum()) if len(pairs) else 0
+    pairs = pairs[~np.isnan(pairs[:, 0])] if len(pairs) else pairs
+    if not len(pairs):
+        return f"{failed} failed" if failed else "-"
+    ratio = math.sqrt(pairs[:, 0].mean() / pairs[:, 1].mean())
+    text = f"{ratio:.2f}"
+    if interval:
+        rng = np.random.default_rng(0)
+        picks = rng.integers(0, len(pairs), (1000, len(pairs)))
+        means = pairs[picks].mean(axis=1)
+        low, high = np.quantile(np.sqrt(means[:, 0] / means[:, 1]), [0.025, 0.975])
+        text += f" ({low:.2f} to {high:.2f})"
+    return text + (f", {failed} failed" if failed else "")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--sizes", nargs="+", type=int, default=(1000, 10_000, 100_000), metavar="N")
-    parser.add_argument("--repeats", type=int, default=50)
-    parser.add_argument("--write", action="store_true", help="write the tables to docs/benchmarks.md")
+    parser.add_argument("--models", nargs="*", default=sorted({cell.model for cell in CELLS}))
+    parser.add_argument("--sizes", nargs="*", type=int, default=sorted({cell.rows for cell in CELLS}))
+    parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     options = parser.parse_args()
-    header = ["intercept", "n", "epsilon", "auto", "paper", "auto / paper (95%)", "medians"]
     rows = []
-    for centred in (False, True):
-        for n in options.sizes:
-            errors = compare(n, options.repeats, centred=centred)
-            name = "centred" if centred else "N(0, 3^2)"
-            rows += [[name, f"{n:,}", *row] for row in summarise(errors)]
-            print(*("  ".join(row) for row in rows[-len(EPSILONS) :]), sep="\n", flush=True)
-    table = markdown(header, rows)
+    for cell in CELLS:
+        if cell.model in options.models and cell.rows in options.sizes:
+            rows.append(row(cell, options.repeats, options.jobs))
+            print(" | ".join(rows[-1]), flush=True)
+    table = markdown(["model", "features", "d", "n", "aim", *METHODS], rows)
+    print(table)
     if options.write:
-        write_section(
-            PAGE, "accuracy", f"{table}\n\n{options.repeats} repetitions, {DRAWS} draws of each posterior."
-        )
+        write_section(PAGE, "accuracy", table)
 
 
 if __name__ == "__main__":
