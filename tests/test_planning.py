@@ -30,7 +30,7 @@ def test_errors_fall_with_epsilon_towards_the_non_private_one(model, options):
     assert [row.epsilon for row in rows] == [0.3, 2.0, 20.0]
     errors = [row.private for row in rows]
     assert errors[0] > errors[1] > errors[2] > 0.9 * rows[0].non_private
-    assert errors[1] < rows[0].prior
+    assert errors[1] < rows[0].zero
 
 
 def test_the_non_private_error_is_that_of_least_squares():
@@ -150,3 +150,11 @@ def test_impossible_plans_are_refused(options, message):
     given = {"model": "logistic", "rows": 50, "features": 1, "epsilons": (1.0,), "repeats": 1, **options}
     with pytest.raises(InvalidInput, match=message):
         plan(given.pop("model"), **given)
+
+
+def test_a_plan_below_the_noise_says_that_zero_would_be_closer():
+    found = plan("logistic", rows=40, features=8, epsilons=(0.5, 1.0), repeats=4, effect_size=0.5, seed=3)
+    assert found.rows[0].zero == pytest.approx(np.sqrt(8 * 0.25 / 9))  # eight coefficients, an intercept of 0
+    assert "At epsilon 1 coefficients of zero would be closer to the truth" in found.advice
+    ample = plan("logistic", rows=4000, features=2, epsilons=(2.0,), repeats=2, effect_size=1.0, seed=3)
+    assert "zero" not in ample.advice

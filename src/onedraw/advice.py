@@ -67,11 +67,17 @@ class Set(Advice):
 
     >>> Set("feature_norm", 2.0, of="AdaSSP").in_python(), Set("feature_norm", 2.0, of="AdaSSP").in_shell()
     ('set AdaSSP(feature_norm=2.0)', 'set --mechanism-option feature_norm=2.0')
+
+    ``named`` is the name of that mechanism, where the reader may not have asked for it yet:
+
+    >>> Set("inference", True, of="TiltedFit", named="tilted_fit").in_shell()
+    'set --mechanism tilted_fit --mechanism-option inference=true'
     """
 
     option: str
     value: Any = field(default=ANY)
     of: str | None = None
+    named: str | None = None
     lead: str = "set"
     note: str = ""
     """What more there is to say, such as how to choose the value."""
@@ -81,19 +87,22 @@ class Set(Advice):
         if value is ANY and self.of is None and self.option in COLUMN_FILE:
             value = "[...]"
         setting = f"{self.option}={value}"
-        return f"{self.lead} {setting if self.of is None else f'{self.of}({setting})'}{self.note}"
+        if self.of is not None:
+            setting = f"{'' if self.named is None else 'mechanism='}{self.of}({setting})"
+        return f"{self.lead} {setting}{self.note}"
 
     def in_shell(self, flags: Flags = None) -> str:
         if self.of is None and self.option in COLUMN_FILE:
             key, section = COLUMN_FILE[self.option]
             value = "[...]" if self.value is ANY else json.dumps(self.value)
             return f"declare {key.format(value)} under {section} of the column file{self.note}"
-        if isinstance(self.value, bool):
+        if isinstance(self.value, bool) and self.of is None:
             return f"{self.lead} {flag(self.option, self.value)}{self.note}"
         value = "VALUE" if self.value is ANY else shlex.quote(_plain(self.value))
         if _is_flag(self, flags):
             return f"{self.lead} {flag(self.option)} {value}{self.note}"
-        return f"{self.lead} --mechanism-option {self.option}={value}{self.note}"
+        mechanism = "" if self.named is None else f"{flag('mechanism')} {self.named} "
+        return f"{self.lead} {mechanism}--mechanism-option {self.option}={value}{self.note}"
 
 
 @dataclass(frozen=True)
@@ -157,6 +166,8 @@ def flag(option: str, value: bool = True) -> str:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:g}" if isinstance(value, float) and not value.is_integer() else str(value)
 
 

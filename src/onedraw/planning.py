@@ -46,7 +46,7 @@ REFINEMENTS = 5
 SIGNAL = 1.0
 """Standard deviation of the linear predictor where no size of the coefficients is given."""
 PRIOR_SCALE = 3.0
-"""Of the fit without privacy, and of a draw that learned nothing where the mechanism has no prior."""
+"""Of the fit without privacy."""
 
 FLOOR_SHARE = 0.1
 """Of the true residual scale, below which the fit without privacy does not look for it."""
@@ -56,14 +56,14 @@ FLOOR_SHARE = 0.1
 class Outlook:
     """What to expect at one epsilon: root mean squared errors of the parameters, in working units.
 
-    ``prior`` is the error of a draw that has learned nothing; ``failed`` the share of fits that would have
-    released nothing, for all their charge.
+    ``zero`` is the error of coefficients of zero, which need no data; ``failed`` the share of fits that would
+    have released nothing, for all their charge.
     """
 
     epsilon: float
     private: float
     non_private: float
-    prior: float
+    zero: float
     failed: float = 0.0
 
     @property
@@ -88,7 +88,7 @@ class Forecast:
     @property
     def advice(self) -> str:
         """One or two plain sentences."""
-        return " ".join(filter(None, [self._accuracy, self._failures]))
+        return " ".join(filter(None, [self._accuracy, self._noise, self._failures]))
 
     @property
     def _accuracy(self) -> str:
@@ -110,6 +110,13 @@ class Forecast:
                 f"An error of {self.wanted_error:g} is reached at epsilon {self.smallest_epsilon:g} already."
             )
         return f"An error of {self.wanted_error:g} needs an epsilon of about {self.smallest_epsilon:.2g}."
+
+    @property
+    def _noise(self) -> str:
+        lost = [row.epsilon for row in self.rows if row.private >= row.zero]
+        if not lost:
+            return ""
+        return f"At epsilon {max(lost):g} coefficients of zero would be closer to the truth than the release."
 
     @property
     def _failures(self) -> str:
@@ -171,8 +178,7 @@ def plan(
         for child in root.spawn(whole(repeats=repeats))
     ]
     plain = _root_mean([simulator.non_private_error(table) for table in tables])
-    width = getattr(planned.mechanism, "prior_scale", PRIOR_SCALE)
-    nothing = _root_mean([float(np.mean(np.square(table.truth))) + width**2 for table in tables])
+    nothing = _root_mean([float(np.mean(np.square(table.truth))) for table in tables])
 
     def private(epsilon: float) -> tuple[float, float]:
         errors = []

@@ -141,9 +141,28 @@ def test_classes_are_declared_where_each_declares_them(cli):
 
 def test_a_release_without_intervals_says_so_in_the_language_of_its_reader(cli):
     assert cli.fit("--seed", "1").exit_code == 0
-    assert "Set --draws auto" in cli.run("show", "release.json").stdout
-    with pytest.raises(onedraw.InvalidInput, match="Set draws='auto'"):
+    told = cli.run("show", "release.json").stdout
+    assert "Set --mechanism tilted_fit --mechanism-option inference=true" in told
+    with pytest.raises(onedraw.InvalidInput, match=r"Set mechanism=TiltedFit\(inference=True\)"):
         fit(random_state=0).summary()
+    with pytest.raises(onedraw.InvalidInput, match="Set draws='auto' then"):
+        fit(random_state=0, mechanism="one_posterior").summary()
+
+
+def test_nobody_is_advised_to_pay_for_a_curvature_that_gives_no_intervals():
+    X, y = table()
+    linear = onedraw.LinearRegression(epsilon=1.0, random_state=0).fit(X, y.astype(float))
+    for fitted in (linear, fit(random_state=0, neighbours="add_remove")):
+        with pytest.raises(onedraw.InvalidInput, match="have not been studied") as refused:
+            fitted.summary()
+        assert "inference" not in str(refused.value)
+
+
+def test_an_option_without_a_mechanism_is_answered_with_those_that_have_it(cli):
+    told = cli.fit("--mechanism-option", "inference=true").stderr
+    assert "Set --mechanism tilted_fit." in told
+    assert "--mechanism one_posterior" in cli.fit("--mechanism-option", "evidence=proved").stderr
+    assert "docs/mechanisms.md" in cli.fit("--mechanism-option", "inferrence=true").stderr
 
 
 def test_advice_of_the_calibration_names_the_flags_of_the_command_that_gave_it(cli):

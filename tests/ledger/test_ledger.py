@@ -271,6 +271,17 @@ def test_small_draws_cost_less_where_there_is_a_delta(ledger):
     ledger.charge("wide", Guarantee(epsilon=account.remaining, bounded_range=account.remaining))
 
 
+def test_half_of_what_remains_for_a_draw_is_allowed_for_another_fit(ledger):
+    ledger.create("wide", epsilon=1.0, delta=1e-6)
+    for _ in range(25):
+        ledger.charge("wide", calibrate("bernoulli", epsilon=0.05).guarantee)
+    account = ledger.show("wide")
+    assert "for one more draw, at least half of it for another fit of delta 0" in str(account)
+    with pytest.raises(BudgetExceeded, match="no draw takes more of a budget with a delta: half of it"):
+        ledger.charge("wide", Guarantee(epsilon=account.remaining))
+    ledger.charge("wide", Guarantee(epsilon=0.5 * account.remaining * (1.0 - 1e-12)))
+
+
 def test_a_foreign_delta_needs_a_part_set_aside(ledger):
     ledger.create("none", epsilon=1.0, delta=1e-6)
     ledger.create("some", epsilon=1.0, delta=1e-6, delta_for_charges=5e-7)
@@ -310,7 +321,7 @@ def test_tables_read_well(ledger):
         "dataset          adult",
         "budget           epsilon 1, delta 0",
         "spent            epsilon 0.25, delta 0 (pure composition, charges: 1)",
-        "remaining        epsilon 0.75 for one more draw",
+        "remaining        epsilon 0.75 for one more release",
     ]
     header, *lines = str(ledger.history()).splitlines()
     assert header.split()[:5] == ["number", "date", "kind", "dataset", "epsilon"]

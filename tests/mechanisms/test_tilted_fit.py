@@ -3,7 +3,7 @@
 
 import pytest
 
-from onedraw.families import Bernoulli
+from onedraw.families import Bernoulli, Categorical
 from onedraw.mechanisms import Shape, TiltedFit
 from onedraw.model import RegressionModel
 from onedraw.privacy import Request
@@ -33,3 +33,11 @@ def test_without_inference_the_fit_has_all_of_it_and_no_curvature_is_released(re
     assert "curvature" not in released(mechanism, data, 0).statistics
     whole = TiltedFit(inference=True).calibrate(Request(epsilon=2.0), SHAPE)
     assert "curvature" in released(whole, data, 0).statistics
+
+
+@pytest.mark.parametrize("classes", [3, 10, 11, 40])
+def test_most_of_epsilon_buys_the_tilt_however_many_classes_there_are(classes):
+    family, names = Categorical(num_classes=classes), tuple(range(classes))
+    model = RegressionModel(family=family, features=("a",), classes=names, feature_bounds=((-1.0, 1.0),))
+    numbers = TiltedFit().calibrate(Request(epsilon=1.0), Shape(model=model)).made.numbers
+    assert 2.0 < numbers["tilt_scale"] < 2.6

@@ -7,7 +7,7 @@ import pytest
 from onedraw.errors import InvalidInput
 from onedraw.tilted import linear
 from onedraw.tilted.linear import FAR, SHARES, Shares, linear_fit, working_response
-from onedraw.tilted.weights import ball_rows, cube_rows
+from onedraw.tilted.weights import Rows, ball_rows, cube_rows
 
 
 def line(n, location, slope, noise, seed):
@@ -102,3 +102,14 @@ def test_without_an_intercept_the_fit_goes_through_zero():
     y = 2.0 * x[:, 0] + 0.5 * rng.standard_normal(20_000)
     rows = cube_rows(x, bounds=np.array([[-1.0, 1.0]]), fit_intercept=False)
     assert linear_fit(rows, y, epsilon=2.0, intercept=False, rng=rng).theta == pytest.approx([2.0], abs=0.05)
+
+
+@pytest.mark.parametrize("size", [2, 8, 11, 31])
+def test_the_working_response_of_a_record_does_not_depend_on_the_other_records(size):
+    """Bit for bit: near 1e15 the last bit of a response is a tenth of a cut of 1."""
+    rng = np.random.default_rng(0)
+    design, y, centre = rng.uniform(-1, 1, (203, size)), rng.normal(size=203), 1e6 * rng.normal(size=size)
+    found = working_response(Rows(design=design, weight=None, geometry="cube"), y, centre, 1e12)
+    for first, last in [(0, 200), (0, 201), (1, 203), (2, 203), (7, 8)]:
+        part = Rows(design=design[first:last].copy(), weight=None, geometry="cube")
+        assert (working_response(part, y[first:last], centre, 1e12) == found[first:last]).all()

@@ -10,6 +10,7 @@ from scipy import optimize, special
 
 from onedraw.errors import SamplingError
 from onedraw.tilted import solver
+from onedraw.tilted.calibration import calibrate
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.softmax_loss import Softmax
@@ -196,3 +197,27 @@ def test_sums_do_not_depend_on_blocks_or_chunks(monkeypatch):
     monkeypatch.setattr("onedraw.tilted.sums.BLOCK_CELLS", 1)
     assert sums.gradient(tilt) == pytest.approx(whole, rel=1e-13)
     assert math.isclose(sums.subsample(100, np.random.default_rng(0)).factor, 10.01)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), LogCosh(cut=1.5)])
+def test_rounding_leaves_room_for_wide_tables_and_long_parameters(loss):
+    """30 long at 400 entries and 100,000 records; else a fit would be charged for and refused."""
+    fit = calibrate(loss, epsilon=1.0, dim=400, geometry="ball")
+    one = ArraySums(loss=loss, design=np.zeros((1, 400)), response=np.zeros(1))
+    assert 100_000 * one.rounding(30.0 * loss.score_bound) <= 0.9 * fit.residual
+
+
+def test_the_rounding_bound_covers_rows_of_many_entries():
+    """Against sums in extended precision; entries of very different sizes."""
+    rng = np.random.default_rng(0)
+    z, y = rng.uniform(-1, 1, (200, 150)), rng.integers(2, size=200).astype(float)
+    sums = ArraySums(loss=Logistic(), design=z, response=y)
+    theta = rng.normal(size=(1, 150)) * 10.0 ** rng.uniform(-3, 1, 150)
+    with mpmath.workdps(40):
+        eta = [mpmath.fdot(row.tolist(), theta[0].tolist()) for row in z]
+        slope = [1 / (1 + mpmath.exp(-e)) - t for e, t in zip(eta, y.tolist(), strict=True)]
+        exact = np.array([float(mpmath.fdot(slope, column.tolist())) for column in z.T])
+    error = np.linalg.norm(sums.gradient(theta)[0] - exact)
+    assert error <= sums.rounding(float(np.linalg.norm(theta)))
+    eta = np.array([float(e) for e in eta])
+    assert sums._predictor(z, theta) == pytest.approx(eta, rel=1e-12, abs=1e-10)

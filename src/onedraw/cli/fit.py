@@ -135,5 +135,5 @@ def _report(estimator: Any, out: str, *, as_json: bool) -> None:
     elif account is not None:
         say(
             f"Charged to data set {account.dataset!r}: {account.spent:.6g} of epsilon {account.epsilon:g} "
-            f"spent, {account.remaining:.6g} remains for one more draw."
+            f"spent, {account.remaining:.6g} remains {account.remaining_for}."
         )

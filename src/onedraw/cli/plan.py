@@ -95,9 +95,9 @@ def plan_command(
         f"features on [-1, 1], {found.repeats} tables. No data were read."
     )
     say()
-    header = ("epsilon", "private error", "non-private error", "ratio", "learning nothing")
+    header = ("epsilon", "private error", "non-private error", "ratio", "all zero")
     rows = [
-        (f"{r.epsilon:g}", f"{r.private:.3g}", f"{r.non_private:.3g}", f"{r.ratio:.1f}", f"{r.prior:.3g}")
+        (f"{r.epsilon:g}", f"{r.private:.3g}", f"{r.non_private:.3g}", f"{r.ratio:.1f}", f"{r.zero:.3g}")
         for r in found.rows
     ]
     say(aligned(rows, header=header))

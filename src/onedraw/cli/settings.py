@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onedraw._validate import one_of
-from onedraw.advice import Set
+from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput
 from onedraw.mechanisms.base import build
 from onedraw.registry import AUTO, MECHANISMS
@@ -30,9 +30,12 @@ def read_mechanism_options(name: str | None, given: Sequence[str]) -> Any:
     if not given:
         return chosen
     if chosen == AUTO:
+        wanted = set(read_settings(given))
+        owners = [name for name, kind in MECHANISMS.items() if wanted <= set(kind.option_names())]
         raise InvalidInput(
             "--mechanism-option is for a mechanism that is named.",
-            advice=Set("mechanism", "one_posterior", note=", or whichever has that option"),
+            advice=[Set("mechanism", name) for name in owners[:3]]
+            or Do("see `onedraw fit --help` and docs/mechanisms.md for the mechanisms and their options"),
         )
     return build(MECHANISMS[one_of(MECHANISMS, mechanism=chosen)], read_settings(given))
 

@@ -350,6 +350,8 @@ class Ledger:
                 " Draws with a delta are counted by their ranges, which takes a little more than their own "
                 "epsilon and leaves the delta to the budget: fit with a smaller epsilon."
             )
+        elif guarantee.epsilon <= remaining and cost.rho is not None:
+            remark = " A fit that is no draw takes more of a budget with a delta: half of it is allowed."
         raise BudgetExceeded(
             f"Cannot spend epsilon={asked} on dataset {book.dataset!r}: "
             f"{rest} of {budget.epsilon:g} remains{one}.{remark}",

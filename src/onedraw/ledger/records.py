@@ -69,7 +69,8 @@ class Account:
     """How a data set stands.
 
     ``spent`` and ``spent_delta`` are the smallest total of all charges, ``composition`` how it was found: a
-    "pure" sum or "renyi" accounting. ``remaining`` is the largest epsilon that one more draw could have.
+    "pure" sum or "renyi" accounting. ``remaining`` is the largest epsilon that one more draw could have;
+    in a budget without a delta, one more release of any kind.
     Where the sizes of charges were chosen in view of earlier releases, the guarantee is the budget, not
     what is spent.
     """
@@ -87,6 +88,13 @@ class Account:
     composition: str
     created: str
 
+    @property
+    def remaining_for(self) -> str:
+        """What ``remaining`` could be spent on: a delta helps draws, whose range is bounded, most."""
+        if self.delta == 0.0:
+            return "for one more release"
+        return "for one more draw, at least half of it for another fit of delta 0"
+
     def __str__(self) -> str:
         aside = f" ({self.delta_for_charges:g} of it for charges)" if self.delta_for_charges else ""
         rows = {
@@ -94,7 +102,7 @@ class Account:
             "budget": f"epsilon {self.epsilon:g}, delta {self.delta:g}{aside}",
             "spent": f"epsilon {self.spent:.7g}, delta {self.spent_delta:g} "
             f"({self.composition} composition, charges: {self.charges})",
-            "remaining": f"epsilon {self.remaining:.7g} for one more draw",
+            "remaining": f"epsilon {self.remaining:.7g} {self.remaining_for}",
             "neighbours": self.neighbours,
             "rows per person": f"{self.rows_per_person}",
             "created": self.created,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a forecast: expected error against epsilon, between no privacy and nothing learned."""
+"""The picture of a forecast: expected error against epsilon, between no privacy and coefficients of zero."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def draw_plan(forecast: Forecast) -> Any:
     label = f"private, {forecast.mechanism}"
     axis.loglog(epsilons, [row.private for row in rows], "o-", color=PRIVATE, label=label)
     axis.axhline(rows[0].non_private, color=PLAIN, label="without privacy")
-    axis.axhline(rows[0].prior, color=FAINT, linestyle=":", label="a draw that learned nothing")
+    axis.axhline(rows[0].zero, color=FAINT, linestyle=":", label="coefficients of zero")
     if forecast.wanted_error is not None:
         axis.axhline(forecast.wanted_error, color="black", linewidth=0.8, linestyle="--", label="wanted")
     if forecast.smallest_epsilon is not None:

@@ -53,6 +53,8 @@ LARGEST_RATIO = 100.0
 """k is at most this: at a large epsilon no smaller ridge is of use, and the solver's noise would grow."""
 RESIDUAL = 1e-6
 """The solver's gradient relative to the largest score; its noise is about RESIDUAL/SOLVER_SHARE long."""
+ENTRIES = 16
+"""Rows of more entries have a larger residual, in proportion: rounding grows faster, and so does the tilt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +107,7 @@ def calibrate(
         if gaussian.variance < law.variance:
             law, k = gaussian, gaussian_k
     ridge = MARGIN * p / k
+    residual *= max(1.0, p / ENTRIES)
     return finished(law, ridge, loss, epsilon=epsilon, solver_share=solver_share, residual=residual)
 
 

@@ -136,6 +136,9 @@ def linear_fit(
 
 
 def working_response(rows: Rows, response: Array, centre: Array, cut: float) -> Array:
-    """y - z.centre within ``FAR`` cuts of zero."""
-    left = response - rows.design @ centre
+    """y - z.centre within ``FAR`` cuts of zero, the same for a record wherever it stands in the table."""
+    # Column by column: a matrix product rounds the last rows of a table in another way than the rest.
+    left = np.array(response, dtype=np.float64)
+    for column, value in zip(rows.design.T, centre, strict=True):
+        left -= column * value
     return np.clip(left, -FAR * cut, FAR * cut, out=left)

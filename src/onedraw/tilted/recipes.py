@@ -51,6 +51,8 @@ CAP_SHARE = 0.05
 """Of epsilon, for the cap of counts."""
 RAW_PRICE = 0.1
 """Of epsilon, for a smaller ridge where the minimiser is reported as it is, for each predictor."""
+LARGEST_RAW_PRICE = 0.2
+"""However many predictors: a share that grew with them would leave nothing for the tilt at eleven classes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +73,9 @@ class Terms:
 
     def calibrated(self, loss: Loss, dim: int, geometry: Geometry) -> Calibration:
         """The tilt of one fit that spends all of it."""
-        price = max(loss.price, RAW_PRICE * loss.num_predictors) if self.raw else None
+        price = None
+        if self.raw:
+            price = max(loss.price, min(RAW_PRICE * loss.num_predictors, LARGEST_RAW_PRICE))
         return calibrate(
             loss,
             dim=dim,

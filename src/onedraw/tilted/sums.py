@@ -9,11 +9,11 @@ beyond the data does not grow with them.
 Guarantee:
     ``gradient`` is within ``rounding(length)`` of the exact sum at any theta of Euclidean norm ``length``.
 
-*Rounding.* With unit roundoff v: a predictor z.theta carries at most p v |z| |theta|, which changes the
-slope by c1 times as much; the slope itself carries ``accuracy`` B; products and sums over ``CHUNK`` rows in
+*Rounding.* With unit roundoff v: a predictor z.theta, added in runs of ``COLUMNS`` entries, carries at most
+r v |z| |theta|, r = min(p, COLUMNS) + ceil(p/COLUMNS), which changes the slope by c1 times as much; the slope itself carries ``accuracy`` B; products and sums over ``CHUNK`` rows in
 any order, and then of chunks in pairs, carry (CHUNK + PAIRWISE) v relative to the sum of absolute terms. A
 row contributes omega |z|_2 <= sqrt(p) and omega |z|_2^2 <= p. So per record: B sqrt(p) (accuracy + (CHUNK +
-PAIRWISE) v) + c1 p (p + q + 6) v |theta|; a first-order bound, taken twice.
+PAIRWISE) v) + c1 p (r + q + 6) v |theta|; a first-order bound, taken twice.
 
 >>> import numpy as np
 >>> from onedraw.tilted.losses import Logistic
@@ -38,6 +38,8 @@ CHUNK = 128
 """Rows whose products are added in one go; the sums of such chunks are added in pairs."""
 PAIRWISE = 64
 """Roundings of a chunk on its way into the sum: 16 in a lane, 3 across, one a doubling to 2^40, and 5."""
+COLUMNS = 32
+"""Entries of a predictor that are added in one go: a bound for all p at once would grow with p^2."""
 BLOCK_CELLS = 1 << 16
 
 
@@ -117,7 +119,8 @@ class ArraySums:
     def rounding(self, length: float) -> float:
         (q, p), loss = self.shape, self.loss
         score = loss.score_bound * math.sqrt(p) * (loss.accuracy + (CHUNK + PAIRWISE) * UNIT)
-        predictor = loss.curvature_bound * p * (p + q + 6) * UNIT * length
+        roundings = min(p, COLUMNS) + -(-p // COLUMNS) + q + 6
+        predictor = loss.curvature_bound * p * roundings * UNIT * length
         return 2.0 * self.factor * self.num_records * (score + predictor)
 
     def subsample(self, size: int, rng: np.random.Generator) -> ArraySums:
@@ -136,7 +139,11 @@ class ArraySums:
         return [slice(first, first + rows) for first in range(0, self.num_records, rows)]
 
     def _predictor(self, z: Array, theta: Array) -> Array:
-        return np.asarray(z @ theta[0] if len(theta) == 1 else z @ theta.T)
+        weights = theta[0] if len(theta) == 1 else theta.T
+        total = z[:, :COLUMNS] @ weights[:COLUMNS]
+        for first in range(COLUMNS, len(weights), COLUMNS):
+            total += z[:, first : first + COLUMNS] @ weights[first : first + COLUMNS]
+        return np.asarray(total)
 
     def _times_weight(self, values: Array, rows: slice) -> Array:
         if self.weight is not None:

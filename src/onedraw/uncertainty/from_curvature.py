@@ -46,7 +46,7 @@ def curvature_intervals(release: Release, level: float = 0.95) -> Intervals:
         raise InvalidInput(f"Expected level between 0 and 1, got level={level!r}. For example 0.95.")
     found, rows = infer(_released(release)), _contrasts(release)
     if found.reason is not None:
-        raise InvalidInput(f"This release has no intervals. {found.reason}")
+        raise InvalidInput(f"Intervals could not be trusted here. {found.reason}")
     fitted = np.abs(rows).sum(axis=1) > 0.0  # the intercept of a model without one is 0 by definition
     names = [n for n, kept in zip(release.model.parameter_names(), fitted, strict=True) if kept]
     return _table(found, rows[fitted], tuple(names), float(level))
@@ -70,16 +70,14 @@ def _table(found: Inference, rows: Array, names: tuple[str, ...], level: float) 
 def _released(release: Release) -> Released:
     """The release in the units of the working rows, the intercept last."""
     model, made = release.model, release.mechanism
-    if "curvature" not in release.statistics:
-        raise InvalidInput(
-            "This release has no intervals: it was made without a curvature.",
-            advice=Set("inference", True, of="TiltedFit", note=", which another fit must be charged for"),
-        )
+    # First what no curvature would change, so that nobody pays for one in vain.
     if model.family.name not in STUDIED:
         raise InvalidInput(
             f"The intervals of a tilted fit have not been studied for a {model.kind} model yet, so none are "
             "given.",
-            advice=Set("draws", "auto", note=" with the mechanism one_posterior"),
+            advice=Set(
+                "draws", "auto", note=" with the mechanism one_posterior; another fit is charged again"
+            ),
         )
     if release.num_records is None:
         raise InvalidInput(
@@ -88,6 +86,17 @@ def _released(release: Release) -> Released:
         )
     if release.num_records < 1:
         raise InvalidInput("There are no records to infer from.", advice=Do("use a table with rows"))
+    if "curvature" not in release.statistics:
+        raise InvalidInput(
+            "Intervals of a tilted fit need its curvature, which this release does not hold.",
+            advice=Set(
+                "inference",
+                True,
+                of="TiltedFit",
+                named="tilted_fit",
+                note=" beforehand; another fit is charged again",
+            ),
+        )
     theta, size = np.array(release.draws[0]) / _units(release), model.num_location
     curvature = np.zeros((size, size))
     curvature[np.triu_indices(size)] = release.statistics["curvature"].values
@@ -117,8 +126,8 @@ def _check_units(release: Release, intercept: float) -> None:
     assert release.num_records is not None
     if not release.model.fit_intercept or intercept < LEAST_SHARE * release.num_records:
         raise InvalidInput(
-            "This release has no intervals: features without declared bounds may be so large in their units "
-            "that nearly all rows were weighted away.",
+            "Intervals could not be trusted here: features without declared bounds may be so large in their "
+            "units that nearly all rows were weighted away.",
             advice=Set("feature_bounds"),
         )
 
