@@ -9,7 +9,7 @@ The data ship with scikit-learn: 569 biopsies, measured from images of cell nucl
 are public, which is why this script may show what a real release must not: held-out accuracy, and many fits
 to the same table.
 
-It publishes one draw from a robust posterior (``one_posterior``), not the default of the package, a tilted fit.
+It publishes one draw from a robust posterior (``one_posterior``); the default of the package is a tilted fit.
 """
 
 from __future__ import annotations
