@@ -66,6 +66,8 @@ class Recorder(Mechanism):
         return np.array([[value]]), Evidence(level="accounted", statement="None.")
 
     def _numbers(self):
+        if self.fails == "numbers":
+            raise onedraw.CalibrationError("no such noise")
         return {}
 
 
@@ -137,6 +139,13 @@ def test_nothing_is_read_when_the_budget_cannot_pay(ledger):
         with pytest.raises(error):
             publish(plan_for(epsilon=2.0), read, ledger=ledger, dataset=dataset)
     assert STEPS == ["afford", "afford"]
+    assert spent(ledger) == 0.0
+
+
+def test_numbers_that_cannot_be_solved_for_cost_nothing_and_no_record_is_read(ledger):
+    with pytest.raises(onedraw.CalibrationError):
+        publish(plan_for(fails="numbers"), read, ledger=ledger, dataset="patients")
+    assert "read" not in STEPS
     assert spent(ledger) == 0.0
 
 

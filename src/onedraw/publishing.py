@@ -139,6 +139,7 @@ def publish(
 ) -> Release:
     """Afford, read, check, charge, compute, round, release: see the module docstring."""
     mechanism, guarantee = plan.mechanism, plan.guarantee
+    made = mechanism.made  # of public numbers: what cannot be solved for fails here, before anything is charged
     afford(guarantee, ledger, dataset)
     rng, seeded = generator(random_state)
     records = read()
@@ -155,7 +156,7 @@ def publish(
             model=plan.model,
             draws=found.draws,
             grid=found.grid,
-            mechanism=mechanism.made,
+            mechanism=made,
             guarantee=guarantee,
             assumptions=plan.assumptions,
             evidence=found.evidence,

@@ -104,10 +104,22 @@ def automatic(request: Request, shape: Shape) -> tuple[Mechanism, str]:
     if shape.model.form in DEFAULTS:
         return DEFAULTS[shape.model.form](), ""
     if request.draws != 1:
-        return OnePosterior(), "Several draws were asked for, which only a posterior has."
+        reason = "Several draws were asked for, which only a posterior has."
+        return OnePosterior(), reason + far_response(shape)
     if not TiltedFit.requirements.fits(shape.model):
-        return OnePosterior(), f"There is no tilted fit for the {shape.model.family.name} family."
+        reason = f"There is no tilted fit for the {shape.model.family.name} family, so a draw is released."
+        return OnePosterior(), reason + far_response(shape)
     return TiltedFit(), below_the_noise(request, shape)
+
+
+def far_response(shape: Shape) -> str:
+    """A sentence where a draw would miss a response that is far from order one; empty elsewhere."""
+    if not shape.model.family.has_scale or shape.model.target_bounds is not None:
+        return ""
+    return (
+        " No plausible range of the response was declared, so it is taken to be of order one: a draw finds "
+        "nothing where it is not."
+    )
 
 
 def below_the_noise(request: Request, shape: Shape) -> str:

@@ -508,3 +508,12 @@ def test_a_setting_that_cannot_be_is_refused_before_the_charge(cli, model, chose
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert cli.charges() == 0
+
+
+def test_columns_without_declared_bounds_are_said_to_be_taken_for_order_one(cli):
+    cli.write_csv(cli.folder / "ages.csv", {"age": [20, 50, 80] * 20, "died": [0, 0, 1] * 20})
+    told = cli.fit(data="ages.csv", target="died", columns=None)
+    known = cli.fit("--force")
+    assert told.exit_code == known.exit_code == 0
+    assert "No column has declared bounds" in told.stdout
+    assert "No column has declared bounds" not in known.stdout

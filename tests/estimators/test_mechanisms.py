@@ -338,3 +338,13 @@ def test_a_family_refuses_what_is_none_of_its_responses_unquoted(family_name, ex
         with pytest.raises(onedraw.InvalidInput) as info:
             examples.estimator(family).fit(X, np.where(np.arange(len(y)) == 3, -31337, y))
         assert "31337" not in str(info.value)
+
+
+def test_a_draw_of_a_response_without_a_declared_range_is_announced_by_the_plan():
+    def reason(**options):
+        return onedraw.LinearRegression(epsilon=1.0, **options).plan(X).reason
+
+    assert "taken to be of order one" in reason(errors="laplace")
+    assert "taken to be of order one" in reason(draws=4)
+    assert "order one" not in reason(errors="laplace", target_bounds=(0.0, 300.0))
+    assert "order one" not in reason()

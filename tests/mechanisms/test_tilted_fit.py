@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tilted fit releases together is paid for together. Its laws and certificates: ``tests/tilted``."""
 
+import math
+
 import pytest
 
 from onedraw.families import Bernoulli, Categorical
@@ -41,3 +43,12 @@ def test_most_of_epsilon_buys_the_tilt_however_many_classes_there_are(classes):
     model = RegressionModel(family=family, features=("a",), classes=names, feature_bounds=((-1.0, 1.0),))
     numbers = TiltedFit().calibrate(Request(epsilon=1.0), Shape(model=model)).made.numbers
     assert 2.0 < numbers["tilt_scale"] < 2.6
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 1e-2, 1e-4])
+def test_the_last_bits_of_a_noisy_curvature_are_dropped_whatever_its_noise(epsilon, released, examples):
+    mechanism = TiltedFit(inference=True).calibrate(Request(epsilon=epsilon), SHAPE)
+    found = released(mechanism, examples.records(SHAPE.model), 0).statistics
+    noise = min(found["curvature_sd"].values)
+    assert found["curvature"].step == pytest.approx(2.0**-40 * noise, rel=0.5)
+    assert found["curvature"].step >= 2**8 * math.ulp(noise)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from onedraw.privacy.gaussian import gaussian_delta
+from onedraw.tilted.calibration import calibrate
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.gaussian_tilt import gaussian_ratios, tilt_delta
 from onedraw.tilted.losses import LogCosh, Logistic
@@ -113,3 +114,11 @@ def test_the_polytope_bound_holds_for_random_scores_of_softmax():
         shifts = np.vstack([pi, np.eye(3)]) - np.eye(3)[0]
         values = shifts @ b + 0.5 * (shifts**2).sum(axis=1)
         assert values[0] <= values[1:].max() + 1e-12
+
+
+@pytest.mark.parametrize("loss", [Logistic(), LogCosh(cut=1.5)])
+@pytest.mark.parametrize("rows", [500, 3000])
+def test_a_person_of_very_many_rows_gets_the_norm_law(loss, rows):
+    """The sum over what each row may do would overflow."""
+    options = dict(epsilon=1.0, dim=30, geometry="cube", rows_per_person=rows)
+    assert calibrate(loss, delta=1e-6, **options) == calibrate(loss, **options)

@@ -34,8 +34,14 @@ from onedraw.cli.show import SEEDED, as_dict, confidence_intervals, describe, sa
 from onedraw.cli.table import count_rows, read_header, read_table
 from onedraw.errors import InvalidInput, LedgerError
 from onedraw.estimators import Header
+from onedraw.model import RegressionModel
 from onedraw.privacy.guarantee import records_are_public
 
+NO_BOUNDS = (
+    "No column has declared bounds, so all are taken to be of order one; coefficients of columns with larger "
+    "values (an age in years) are mostly noise. Declare bounds = [...] under [columns.NAME] of the column "
+    "file (--columns)."
+)
 NO_LEDGER = (
     "No ledger: nothing keeps count of what is released about these people. "
     "Add up the epsilons yourself, or use --ledger and --dataset."
@@ -128,6 +134,9 @@ def _report(estimator: Any, out: str, *, as_json: bool) -> None:
     if estimator.plan_.reason:
         say(estimator.plan_.reason)
     say_parameters(release)
+    model = release.model
+    if isinstance(model, RegressionModel) and model.features and model.feature_bounds is None:
+        say(NO_BOUNDS)
     say()
     say(f"Written to {out}; evidence and assumptions: onedraw show {out}")
     if estimator.ledger is None:

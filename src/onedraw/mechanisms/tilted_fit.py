@@ -168,9 +168,11 @@ class TiltedFit(Mechanism):
         _, curvature = sums.gradient_and_curvature(found.theta - found.centre)
         noisy = self._curvature_law(found, rows.dim, terms).release(curvature, rng)
         upper = np.triu_indices(len(noisy.matrix))
+        # The unit is that of the noise: on a grid finer than its last bits nothing would be rounded.
+        unit = min(noisy.diagonal_sd, noisy.off_diagonal_sd)
         return {
-            "curvature": Statistic.rounded(noisy.matrix[upper], unit=1.0),
-            "curvature_sd": Statistic.rounded([noisy.diagonal_sd, noisy.off_diagonal_sd], unit=1.0),
+            "curvature": Statistic.rounded(noisy.matrix[upper], unit=unit),
+            "curvature_sd": Statistic.rounded([noisy.diagonal_sd, noisy.off_diagonal_sd], unit=unit),
         }
 
     def _curvature_law(self, found: Fitted, dim: int, terms: Terms) -> CurvatureLaw:

@@ -26,7 +26,7 @@ price of ``SOLVER_SHARE`` epsilon, and the sum of both is what is published. []
 u and k are the largest with (3) <= (1 - SOLVER_SHARE) epsilon/m: u = epsilon/2 (replace-one), or epsilon,
 less the price of the loss where its curvature is not free. Larger noise and ridge are always allowed, so
 every number is rounded up by ``MARGIN``. With delta > 0 the Gaussian tilt (``gaussian_tilt``) is taken
-where its coordinates have the smaller variance.
+where its coordinates have the smaller variance, unless a person has too many rows for its sum.
 
 >>> from onedraw.tilted.losses import Logistic
 >>> fit = calibrate(Logistic(), epsilon=1.0, dim=6, geometry="cube", solver_share=0.0)
@@ -41,7 +41,7 @@ from dataclasses import dataclass
 
 from onedraw._validate import one_of, positive, probability, whole
 from onedraw.errors import InvalidInput
-from onedraw.tilted.gaussian_tilt import gaussian_ratios
+from onedraw.tilted.gaussian_tilt import gaussian_ratios, is_of_use
 from onedraw.tilted.laws import BallLaw, ClassCubeLaw, CubeLaw, GaussianLaw
 from onedraw.tilted.losses import Loss
 from onedraw.tilted.weights import Geometry
@@ -99,7 +99,7 @@ def calibrate(
     paid = loss.price if price is None else probability(price=price)
     u, k = pure_ratios(loss, epsilon=spent / rows, neighbours=neighbours, price=paid)
     law: CubeLaw | BallLaw | ClassCubeLaw | GaussianLaw = _norm_law(loss, geometry, p, MARGIN / u)
-    if delta > 0.0:
+    if delta > 0.0 and is_of_use(loss, rows):
         mu, gaussian_k = gaussian_ratios(
             loss, epsilon=spent, delta=delta, neighbours=neighbours, rows_per_person=rows
         )

@@ -51,6 +51,8 @@ REPLACED_SHARE = 0.4
 """Of epsilon, what a row of score 0 may lose: its terms then add less than 1 per cent to sigma."""
 ADDED_SHARE = 0.8
 PRICE = 0.1
+MOST_WAYS = 1e40
+"""Terms of the sum, beyond which it is not used: it would ask for more noise than a norm law, or overflow."""
 
 
 def gaussian_ratios(
@@ -72,6 +74,11 @@ def gaussian_ratios(
         middle = 0.5 * (low + high)
         low, high = (middle, high) if allowed(middle) else (low, middle)
     return low, k
+
+
+def is_of_use(loss: Loss, rows_per_person: int) -> bool:
+    """Whether the sum over what each row of a person may do has at most ``MOST_WAYS`` terms."""
+    return 2 * rows_per_person * math.log1p(loss.corners) <= math.log(MOST_WAYS)
 
 
 def _curvature_ratio(loss: Loss, epsilon: float, neighbours: Neighbours, rows: int) -> float:
