@@ -139,7 +139,7 @@ def publish(
 ) -> Release:
     """Afford, read, check, charge, compute, round, release: see the module docstring."""
     mechanism, guarantee = plan.mechanism, plan.guarantee
-    made = mechanism.made  # of public numbers: what cannot be solved for fails here, before anything is charged
+    made = mechanism.made  # public numbers: what cannot be solved for fails here, before a charge
     afford(guarantee, ledger, dataset)
     rng, seeded = generator(random_state)
     records = read()

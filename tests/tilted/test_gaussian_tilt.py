@@ -120,5 +120,5 @@ def test_the_polytope_bound_holds_for_random_scores_of_softmax():
 @pytest.mark.parametrize("rows", [500, 3000])
 def test_a_person_of_very_many_rows_gets_the_norm_law(loss, rows):
     """The sum over what each row may do would overflow."""
-    options = dict(epsilon=1.0, dim=30, geometry="cube", rows_per_person=rows)
+    options = {"epsilon": 1.0, "dim": 30, "geometry": "cube", "rows_per_person": rows}
     assert calibrate(loss, delta=1e-6, **options) == calibrate(loss, **options)

@@ -11,10 +11,10 @@ Guarantee:
 
 *Rounding.* With unit roundoff v: a predictor z.theta, added in runs of ``COLUMNS`` entries, carries at most
 r v |z| |theta|, r = min(p, COLUMNS) + ceil(p/COLUMNS), which changes the slope by c1 times as much; the
-slope itself carries ``accuracy`` B; products and sums over ``CHUNK`` rows in any order, and then of chunks in
-pairs, carry (CHUNK + PAIRWISE) v relative to the sum of absolute terms. A row contributes omega |z|_2 <=
-sqrt(p) and omega |z|_2^2 <= p. So per record: B sqrt(p) (accuracy + (CHUNK + PAIRWISE) v) +
-c1 p (r + q + 6) v |theta|; a first-order bound, taken twice.
+slope itself carries ``accuracy`` B; products and sums over ``CHUNK`` rows in any order, and then of chunks
+in pairs, carry (CHUNK + PAIRWISE) v relative to the sum of absolute terms. A row contributes omega |z|_2 <=
+sqrt(p) and omega |z|_2^2 <= p. So per record: B sqrt(p) (accuracy + (CHUNK + PAIRWISE) v) + c1 p (r + q + 6)
+v |theta|; a first-order bound, taken twice.
 
 >>> import numpy as np
 >>> from onedraw.tilted.losses import Logistic
