@@ -11,6 +11,7 @@ import pytest
 import onedraw
 from onedraw.families import Gaussian
 from onedraw.mechanisms import Mechanism, Requirements, Shape, gibbs_posterior, one_posterior
+from onedraw.mechanisms.base import GridMechanism
 from onedraw.model import RegressionModel
 from onedraw.posterior import Posterior
 from onedraw.privacy import Request
@@ -31,7 +32,7 @@ class RecordingGrid(Grid):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Recorder(Mechanism):
+class Recorder(GridMechanism):
     """Releases the mean response, without any privacy, and says what it is asked for."""
 
     name = "recorder"

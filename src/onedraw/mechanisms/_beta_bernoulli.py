@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from onedraw._validate import positive
-from onedraw.mechanisms.base import Mechanism
+from onedraw.mechanisms.base import GridMechanism
 from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step
 from onedraw.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaBernoulli(Mechanism):
+class BetaBernoulli(GridMechanism):
     """A probability with prior Beta(ones, zeros), released as logits. Nothing is clipped: y is 0 or 1."""
 
     prior: tuple[float, float] = (1.0, 1.0)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from onedraw._validate import whole
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms.base import SOLVED, Mechanism, public_count_only
+from onedraw.mechanisms.base import SOLVED, GridMechanism, public_count_only
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
 from onedraw.records import Records
@@ -23,7 +23,7 @@ C = TypeVar("C", bound="ConjugateDraw")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConjugateDraw(Mechanism):
+class ConjugateDraw(GridMechanism):
     """One draw of a posterior in which the data have a weight of at most 1."""
 
     num_records: int | None = None

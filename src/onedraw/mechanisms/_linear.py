@@ -9,7 +9,7 @@ import numpy as np
 
 from onedraw.families import Gaussian
 from onedraw.mechanisms._bounds import bounded_design, clipping_note, response_note
-from onedraw.mechanisms.base import Mechanism
+from onedraw.mechanisms.base import GridMechanism
 from onedraw.records import Records
 from onedraw.types import Array
 
@@ -21,7 +21,7 @@ LINEAR_NEEDS = dict.fromkeys(
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundedLinear(Mechanism):
+class BoundedLinear(GridMechanism):
     """Noisy sums of products of features of norm at most X with responses in [-Y, Y].
 
     ``response_bound`` is Y in units of the response, counted from the middle of its declared range;

@@ -17,18 +17,17 @@ from onedraw._validate import positive
 from onedraw.families import Bernoulli
 from onedraw.losses import Gibbs, Loss
 from onedraw.mechanisms._bounds import bounded_design, clipping_note
-from onedraw.mechanisms.base import EXACTNESS, Mechanism
+from onedraw.mechanisms.base import EXACTNESS, SamplerMechanism
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior
 from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step, scale_step
-from onedraw.samplers.base import Draws, Evidence, PosteriorFacts, Sampler
+from onedraw.samplers.base import Draws, PosteriorFacts, Sampler
 from onedraw.samplers.exact import RejectionSampler
-from onedraw.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class PosteriorDraw(Mechanism):
+class PosteriorDraw(SamplerMechanism):
     """Draws from ``posterior`` with an exact sampler, whose evidence the release states."""
 
     prior_scale: float = 3.0
@@ -67,15 +66,6 @@ class PosteriorDraw(Mechanism):
         values = drawn.values.copy()
         values[:, -1] = self.prior.noise.scale(values[:, -1])
         return replace(drawn, values=values)
-
-    def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
-        drawn = self.draws(records, self.guarantee.draws, rng)
-        return drawn.values, drawn.evidence
-
-    @property
-    def evidence_level(self) -> str:
-        """That of the sampler."""
-        return self.drawn_by.evidence_level
 
     @property
     def own_assumptions(self) -> tuple[str, ...]:

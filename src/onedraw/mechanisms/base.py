@@ -36,7 +36,7 @@ from onedraw.privacy.request import Request
 from onedraw.private import Private, opened
 from onedraw.release import Grid, Made, Statistic
 from onedraw.release.made import is_plain
-from onedraw.samplers.base import Evidence
+from onedraw.samplers.base import Draws, Evidence
 from onedraw.types import Array, Neighbours
 
 NO_BOUND = {
@@ -110,7 +110,12 @@ class Computed:
 
     @classmethod
     def rounded(
-        cls, values: Array, grid: Grid, evidence: Evidence, statistics: Mapping[str, Statistic] | None = None
+        cls,
+        values: Array,
+        evidence: Evidence,
+        *,
+        grid: Grid,
+        statistics: Mapping[str, Statistic] | None = None,
     ) -> Computed:
         """From values (k, p) that are not on the grid yet."""
         draws = tuple(tuple(row) for row in grid.round(values).tolist())
@@ -142,11 +147,6 @@ class Mechanism(ABC):
     # -- what a mechanism says
 
     @property
-    @abstractmethod
-    def grid(self) -> Grid:
-        """The public grid that releases are rounded to."""
-
-    @property
     def own_assumptions(self) -> tuple[str, ...]:
         """What the reader of a release must know: clipping and anything taken on trust."""
         return ()
@@ -161,8 +161,8 @@ class Mechanism(ABC):
         """The public numbers that calibration has solved for, for the release."""
 
     @abstractmethod
-    def _values(self, records: Any, rng: np.random.Generator) -> tuple[Array, Evidence]:
-        """Values (k, p) before rounding, with the evidence for them. Nothing of them may leave unrounded."""
+    def _computed(self, records: Any, rng: np.random.Generator) -> Computed:
+        """What is made of the records, on public grids."""
 
     # -- what a mechanism may check beyond its requirements
 
@@ -245,11 +245,6 @@ class Mechanism(ABC):
         """What the mechanism finds for the records in the box."""
         return self._computed(opened(records), rng)
 
-    def _computed(self, records: Any, rng: np.random.Generator) -> Computed:
-        """The values of ``_values``, rounded; mechanisms that release more than draws say so here."""
-        values, evidence = self._values(records, rng)
-        return Computed.rounded(values, self.grid, evidence)
-
     # -- checks
 
     def _check_fit(self, model: Any) -> None:
@@ -308,6 +303,46 @@ class Mechanism(ABC):
             advice = [Set(name, of=kind), NO_BOUND[self.requirements.forms[0]]]
             raise InvalidInput(f"{kind} needs {name}: {why}", advice=advice)
         return positive(**{name: value}, remedy=why)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridMechanism(Mechanism):
+    """A mechanism that releases draws and nothing else, on a grid that is known before the records are."""
+
+    @property
+    @abstractmethod
+    def grid(self) -> Grid:
+        """The public grid that releases are rounded to."""
+
+    @abstractmethod
+    def _values(self, records: Any, rng: np.random.Generator) -> tuple[Array, Evidence]:
+        """Values (k, p) before rounding, with the evidence for them. Nothing of them may leave unrounded."""
+
+    def _computed(self, records: Any, rng: np.random.Generator) -> Computed:
+        return Computed.rounded(*self._values(records, rng), grid=self.grid)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplerMechanism(GridMechanism):
+    """A mechanism whose releases are draws by a sampler, with the sampler's evidence."""
+
+    @property
+    @abstractmethod
+    def drawn_by(self) -> Any:
+        """What draws."""
+
+    @abstractmethod
+    def draws(self, records: Any, num_draws: int, rng: np.random.Generator) -> Draws:
+        """Draws of the parameters as they are released: private, not on the grid."""
+
+    def _values(self, records: Any, rng: np.random.Generator) -> tuple[Array, Evidence]:
+        drawn = self.draws(records, self.guarantee.draws, rng)
+        return drawn.values, drawn.evidence
+
+    @property
+    def evidence_level(self) -> str:
+        """That of the sampler."""
+        return str(self.drawn_by.evidence_level)
 
 
 def uncalibrated() -> CalibrationError:

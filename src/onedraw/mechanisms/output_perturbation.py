@@ -53,7 +53,7 @@ from onedraw.errors import InvalidInput
 from onedraw.mechanisms._bounds import bounded_design, clipping_note
 from onedraw.mechanisms._logistic import minimise
 from onedraw.mechanisms._posterior_draw import BINARY
-from onedraw.mechanisms.base import Mechanism, Requirements
+from onedraw.mechanisms.base import GridMechanism, Requirements
 from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step
 from onedraw.samplers.base import Evidence
@@ -71,7 +71,7 @@ EVIDENCE = Evidence(
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputPerturbation(Mechanism):
+class OutputPerturbation(GridMechanism):
     """Noise on the minimiser. ``regularisation`` is lambda; ``tolerance`` the solver's share of the noise."""
 
     name: ClassVar[str] = "output_perturbation"

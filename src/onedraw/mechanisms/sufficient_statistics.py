@@ -45,7 +45,7 @@ from onedraw._validate import positive, whole
 from onedraw.mechanisms._beta_bernoulli import BetaBernoulli, counts
 from onedraw.mechanisms._linear import LINEAR_NEEDS, NORMAL, BoundedLinear, symmetric
 from onedraw.mechanisms._posterior_draw import BINARY
-from onedraw.mechanisms.base import Mechanism, Requirements
+from onedraw.mechanisms.base import GridMechanism, Requirements
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
 from onedraw.records import Records
@@ -63,7 +63,7 @@ EVIDENCE = Evidence(
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyPosterior(Mechanism):
+class NoisyPosterior(GridMechanism):
     """What mechanisms that release a whole posterior share: the number of draws that represent it."""
 
     draws: int = 1000

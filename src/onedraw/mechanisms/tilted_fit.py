@@ -158,7 +158,7 @@ class TiltedFit(Mechanism):
         if self.model.has_scale:
             values, scale = np.append(values, found.published["scale"]), scale_step(unit)
         grid = Grid(coefficient=coefficient_step(unit), scale=scale)
-        return Computed.rounded(values[None, :], grid, EVIDENCE, statistics)
+        return Computed.rounded(values[None, :], EVIDENCE, grid=grid, statistics=statistics)
 
     def _curvature(
         self, rows: Rows, found: Fitted, terms: Terms, rng: np.random.Generator
@@ -187,9 +187,6 @@ class TiltedFit(Mechanism):
             rows_per_person=terms.rows_per_person,
         )
 
-    def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
-        raise NotImplementedError  # _computed releases more than values
-
     def _working(self, theta: Array) -> Array:
         """Parameters (q, p) of the rows as working parameters: coefficients, then intercepts."""
         d = self.model.num_features
@@ -198,7 +195,7 @@ class TiltedFit(Mechanism):
 
     @property
     def grid(self) -> Grid:
-        """2^-40 of a working unit; finer or coarser for a linear model whose unit is found privately."""
+        """2^-40 of a working unit; a linear model, whose unit is found privately, has a grid of its own."""
         return Grid(coefficient=coefficient_step(1.0))
 
     def _numbers(self) -> Mapping[str, Any]:

@@ -35,11 +35,11 @@ import numpy as np
 from onedraw._validate import positive, probability
 from onedraw.errors import CalibrationError, InvalidInput
 from onedraw.losses import Loss
-from onedraw.mechanisms.base import SOLVED, Mechanism, uncalibrated
+from onedraw.mechanisms.base import SOLVED, SamplerMechanism, uncalibrated
 from onedraw.privacy.calibration import Calibration, calibrate_loss
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
-from onedraw.samplers.base import Draws, Evidence
+from onedraw.samplers.base import Draws
 from onedraw.samplers.coupling import CoupledSampler
 from onedraw.samplers.nuts import NutsSampler
 from onedraw.types import Array
@@ -83,7 +83,7 @@ def chain_assumptions(sampler_error: float) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChainDraw(Mechanism):
+class ChainDraw(SamplerMechanism):
     """Draws from a beta-divergence posterior by Markov chains, calibrated before any data are seen.
 
     Args:
@@ -182,15 +182,6 @@ class ChainDraw(Mechanism):
         target = self.posterior(records)
         drawn = self.drawn_by.sample(target, num_draws, rng)
         return replace(drawn, values=self._parameters(target, drawn.values))
-
-    def _values(self, records: Any, rng: np.random.Generator) -> tuple[Array, Evidence]:
-        drawn = self.draws(records, self.guarantee.draws, rng)
-        return drawn.values, drawn.evidence
-
-    @property
-    def evidence_level(self) -> str:
-        """That of the sampler."""
-        return self.drawn_by.evidence_level
 
     @property
     def own_assumptions(self) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ from onedraw._validate import one_of, positive, whole
 from onedraw.advice import Set
 from onedraw.errors import InvalidInput
 from onedraw.mechanisms._scale import with_floor
-from onedraw.mechanisms.base import Mechanism, uncalibrated
+from onedraw.mechanisms.base import GridMechanism, uncalibrated
 from onedraw.nn.accounting import Sampling, noise_multiplier
 from onedraw.nn.likelihood import known_loss
 from onedraw.nn.objectives import Objective
@@ -55,7 +55,7 @@ N = TypeVar("N", bound="NoisyGradients")
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyGradients(Mechanism):
+class NoisyGradients(GridMechanism):
     """A network fitted by noisy gradients, calibrated before any data are seen.
 
     Args:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a release is asked to promise, before there is a mechanism to keep the promise.
 
->>> Request(epsilon=1.0).num_records_is_public, Request(epsilon=1.0, neighbours="add_remove").changed_rows
-(True, 1)
+>>> Request(epsilon=1.0).num_records_is_public, Request(epsilon=1.0, rows_per_person=2).num_records_is_public
+(True, False)
 >>> Request(epsilon=None)
 Traceback (most recent call last):
 onedraw.errors.InvalidInput: Expected epsilon > 0 and finite, got epsilon=None. Choose ...
@@ -52,11 +52,6 @@ class Request:
     def num_records_is_public(self) -> bool:
         """Whether neighbouring data sets always have the same number of records."""
         return records_are_public(self.neighbours, self.rows_per_person)
-
-    @property
-    def changed_rows(self) -> int:
-        """How many rows one person can change: a replaced row is one removed and one added."""
-        return self.rows_per_person * (2 if self.neighbours == "replace_one" else 1)
 
     @property
     def terms(self) -> dict[str, Any]:

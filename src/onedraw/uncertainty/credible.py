@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from onedraw.errors import InvalidInput
 from onedraw.release import Release
-from onedraw.uncertainty.table import Intervals
+from onedraw.uncertainty.table import Intervals, check_level
 
 
 def credible_intervals(release: Release, level: float = 0.95) -> Intervals:
     """Central intervals of the fitted parameters in original units, with the draws' spread as error."""
-    if not 0.0 < level < 1.0:
-        raise InvalidInput(f"Expected level between 0 and 1, got level={level!r}. For example 0.95.")
+    level = check_level(level)
     draws = release.parameters.flat()
     names = np.array(release.model.parameter_names(), dtype=object)
     if not release.model.fit_intercept:  # 0 by definition
@@ -33,6 +31,6 @@ def credible_intervals(release: Release, level: float = 0.95) -> Intervals:
         standard_error=tuple(draws.std(axis=0, ddof=1).tolist()),
         low=tuple(low.tolist()),
         high=tuple(high.tolist()),
-        level=float(level),
+        level=level,
         notes=(f"From {len(draws)} draws of a posterior that knows of the noise, if the model holds.",),
     )

@@ -27,7 +27,7 @@ from onedraw.release import Release
 from onedraw.tilted.laws import BallLaw, CubeLaw, GaussianLaw
 from onedraw.types import Array
 from onedraw.uncertainty.from_draws import public_map
-from onedraw.uncertainty.table import Intervals
+from onedraw.uncertainty.table import Intervals, check_level
 
 LAWS = {law.__name__: law for law in (BallLaw, CubeLaw, GaussianLaw)}
 STUDIED = (Bernoulli.name,)
@@ -42,14 +42,13 @@ NOTES = (
 
 def curvature_intervals(release: Release, level: float = 0.95) -> Intervals:
     """Estimates, standard errors, intervals and p-values in original units."""
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0.0 < level < 1.0:
-        raise InvalidInput(f"Expected level between 0 and 1, got level={level!r}. For example 0.95.")
+    level = check_level(level)
     found, rows = infer(_released(release)), _contrasts(release)
     if found.reason is not None:
         raise InvalidInput(f"Intervals could not be trusted here. {found.reason}")
     fitted = np.abs(rows).sum(axis=1) > 0.0  # the intercept of a model without one is 0 by definition
     names = [n for n, kept in zip(release.model.parameter_names(), fitted, strict=True) if kept]
-    return _table(found, rows[fitted], tuple(names), float(level))
+    return _table(found, rows[fitted], tuple(names), level)
 
 
 def _table(found: Inference, rows: Array, names: tuple[str, ...], level: float) -> Intervals:

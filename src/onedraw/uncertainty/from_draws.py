@@ -51,7 +51,7 @@ from onedraw.release import Release
 from onedraw.types import Array
 from onedraw.uncertainty.information import LARGEST_VARIANCE, Information, released_information
 from onedraw.uncertainty.residual_scale import ScaleLaw
-from onedraw.uncertainty.table import Intervals
+from onedraw.uncertainty.table import Intervals, check_level
 
 FEWEST_DRAWS = 4
 PRIOR_DOMINATED = 0.25
@@ -111,8 +111,7 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
         raise InvalidInput(
             f"Expected a Release, got {type(release).__name__}. Use model.release_, or Release.from_json."
         )
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0.0 < level < 1.0:
-        raise InvalidInput(f"Expected level between 0 and 1, got level={level!r}. For example 0.95.")
+    level = check_level(level)
     model, draws = release.model, np.array(release.draws)
     k = len(draws)
     if k < FEWEST_DRAWS:
@@ -164,7 +163,7 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
         standard_error=columns[1],
         low=columns[2],
         high=columns[3],
-        level=float(level),
+        level=level,
         notes=(
             f"From {k} private draws, at no further privacy cost, if the model holds.",
             "Intervals allow for the drift of wide draws, so an estimate need not be at the centre.",

@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from onedraw._extras import optional
+from onedraw.errors import InvalidInput
 from onedraw.types import Array
+
+
+def check_level(level: Any) -> float:
+    """The nominal coverage of an interval, or an error."""
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0.0 < level < 1.0:
+        raise InvalidInput(f"Expected level between 0 and 1, got level={level!r}. For example 0.95.")
+    return float(level)
 
 
 @dataclass(frozen=True, kw_only=True)
