@@ -9,6 +9,7 @@ non-private fit; the interval is a bootstrap over repetitions.
     scripts/bench accuracy                       the full table (100 repetitions, draws fewer)
     scripts/bench accuracy --write               ... and written to docs/benchmarks.md
     scripts/bench accuracy --models linear --sizes 1000 --repeats 20
+    scripts/bench accuracy --methods "tilted fit" --first 1000     one method, on other data sets
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import argparse
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,7 +120,7 @@ def private(cell: Cell, seed: int) -> Iterator[tuple[str, object]]:
         yield "output perturbation", kind(**options, mechanism=OutputPerturbation(feature_norm=norm))
 
 
-def squared_errors(cell: Cell, seed: int) -> dict[str, float]:
+def squared_errors(cell: Cell, seed: int, methods: Sequence[str]) -> dict[str, float]:
     """Mean squared error over the parameters, by method; NaN where a fit failed."""
     own = [seed, *map(ord, cell.model), cell.rows, cell.features]
     X, y, truth = simulate(cell, np.random.default_rng(own))
@@ -134,12 +135,12 @@ def squared_errors(cell: Cell, seed: int) -> dict[str, float]:
         return float(np.mean((np.append(np.ravel(fitted.coef_), fitted.intercept_) - truth) ** 2))
 
     found = {"plain": error(plain(cell))}
-    return found | {name: error(model) for name, model in private(cell, seed)}
+    return found | {name: error(model) for name, model in private(cell, seed) if name in methods}
 
 
-def row(cell: Cell, repeats: int, jobs: int) -> list[str]:
+def row(cell: Cell, seeds: range, jobs: int, methods: Sequence[str]) -> list[str]:
     """One line of the table."""
-    found = Parallel(n_jobs=jobs)(delayed(squared_errors)(cell, seed) for seed in range(repeats))
+    found = Parallel(n_jobs=jobs)(delayed(squared_errors)(cell, seed, methods) for seed in seeds)
     cells = []
     for name in METHODS:
         pairs = np.array([(one[name], one["plain"]) for one in found if name in one]).reshape(-1, 2)
@@ -170,13 +171,16 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=sorted({cell.model for cell in CELLS}))
     parser.add_argument("--sizes", nargs="*", type=int, default=sorted({cell.rows for cell in CELLS}))
     parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     options = parser.parse_args()
     rows = []
     for cell in CELLS:
         if cell.model in options.models and cell.rows in options.sizes:
-            rows.append(row(cell, options.repeats, options.jobs))
+            seeds = range(options.first, options.first + options.repeats)
+            rows.append(row(cell, seeds, options.jobs, options.methods))
             print(" | ".join(rows[-1]), flush=True)
     table = markdown(["model", "features", "d", "n", "aim", *METHODS], rows)
     print(table)

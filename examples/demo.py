@@ -9,7 +9,7 @@ The data ship with scikit-learn: 569 biopsies, measured from images of cell nucl
 are public, which is why this script may show what a real release must not: held-out accuracy, and many fits
 to the same table.
 
-It publishes one draw from a robust posterior (``one_posterior``); the default of the package is a tilted fit.
+It publishes a tilted fit, the default of the package.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ import onedraw
 
 # What is plausible for such a measurement, in round numbers from outside the table: a radius in units of the
 # image, the spread of grey values, and an index of shape that starts at 0. Computing them from the table
-# would leak it. They only set the units in which the prior is wide: nothing is clipped, values beyond them
-# are welcome.
+# would leak it. They only set units: nothing is clipped, and values beyond them count for less.
 BOUNDS = {
     "mean radius": (5.0, 30.0),
     "mean texture": (5.0, 40.0),
@@ -110,14 +109,13 @@ def fit_private(X: Any, y: Any, epsilon: float, seed: Any) -> onedraw.LogisticRe
         epsilon=epsilon,
         classes=CLASSES,
         feature_bounds=list(BOUNDS.values()),
-        mechanism=onedraw.mechanisms.OnePosterior(prior_scale=PRIOR_SCALE),
         random_state=seed,
     )
     return model.fit(X, y)
 
 
 def fit_plain(X: Any, y: Any) -> Any:
-    """scikit-learn's fit in the same working units and with the same normal prior (C is its variance)."""
+    """scikit-learn's fit in the same working units and with a normal prior (C is its variance)."""
     return LogisticRegression(C=PRIOR_SCALE**2, max_iter=10_000).fit(to_working(X), y)
 
 
@@ -177,7 +175,7 @@ def print_accuracy(private: Any, plain: Any, X: Any, y: Any) -> None:
 
 def print_small_print(private: Any) -> None:
     release = private.release_
-    print("\nEvidence that the draw is exact")
+    print("\nEvidence")
     say(str(release.evidence))
     print("\nWhat the guarantee assumes")
     for assumption in release.assumptions:
@@ -233,7 +231,7 @@ def draw_coefficients(axes: Any, private: Any, plain: Any, fits: list[Any]) -> N
     dot = {"color": PRIVATE, "markersize": 6, "markeredgewidth": 0}
     for fit in fits:
         axes.plot(fit.coef_[0] * unit, height, "o", alpha=0.18, zorder=2, **dot)
-    axes.plot([], [], "o", alpha=0.25, label="other draws", **dot)
+    axes.plot([], [], "o", alpha=0.25, label="other releases", **dot)
     axes.hlines(height, private.coef_[0] * unit, plain.coef_[0], color="#b8c4ca", linewidth=1.6, zorder=1)
     ours, theirs = "private, this release", "not private"
     axes.plot(private.coef_[0] * unit, height, "o", color=PRIVATE, markersize=10, label=ours, zorder=4)

@@ -12,31 +12,39 @@ PACKAGE = ROOT / "src" / "onedraw"
 
 # Top first. Names on one line do not import each other. ``__init__``, the package itself, may import all.
 LAYERS = [
-    ["advice"],
+    ["advice", "cautions"],
     ["errors", "types", "_version"],
-    ["_validate", "_extras"],
+    ["_validate", "_extras", "_progress"],
     ["_random"],
     ["private"],
+    ["tables"],
     ["records"],
     ["families"],
     ["losses"],
     ["priors"],
     ["privacy"],
+    ["noise"],
+    ["design"],
     ["posterior"],
     ["samplers"],
     ["model"],
+    ["columns"],
     ["release"],
     ["tilted"],
     ["inference"],
     ["uncertainty"],
     ["ledger"],
+    ["chains"],
     ["mechanisms"],
     ["nn"],
     ["registry"],
     ["publishing"],
     ["estimators"],
-    ["unsafe"],
+    ["answers"],
+    ["unsafe", "simulated"],
     ["planning"],
+    ["rehearsal"],
+    ["formulas"],
     ["audit"],
     ["reports"],
     ["research"],
@@ -175,3 +183,29 @@ def test_only_publishing_computes_a_mechanism_and_charges_a_ledger():
     assert computing <= {"publishing", "audit.releasing"}  # an audit looks at what publish would let out
     assert uses("charge", called=True) <= {"publishing", "cli.ledger"}
     assert uses("check_affordable", called=True) == {"publishing"}
+
+
+# -- any order of imports
+
+
+def test_no_name_of_a_package_hides_a_module_of_it():
+    """``from package import name`` must not mean a function or the module of that name by what came first."""
+    hidden = []
+    for path in modules():
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        if parts[-1] in ("__init__", "__main__"):
+            continue
+        init = path.with_name("__init__.py")
+        if not init.exists():
+            continue
+        tree = ast.parse(init.read_text(encoding="utf-8"))
+        bound = {
+            alias.asname or alias.name: node.module
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        package = ".".join(["onedraw", *parts[:-1]])
+        if parts[-1] in bound and bound[parts[-1]] != package:
+            hidden.append(f"{package}.{parts[-1]}")
+    assert hidden == []

@@ -15,9 +15,9 @@ import onedraw.families as families
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "onedraw"
 
-TABLES = {"tilted/recipes.py", "nn/likelihood.py"}
+TABLES = {"tilted/recipes.py", "nn/likelihood.py", "uncertainty/readings.py"}
 """What a mechanism knows of each family is one table, in one file."""
-NOISE = {"tilted/curvature.py", "audit/closed_forms.py"}
+NOISE = {"tilted/curvature.py", "audit/closed_forms.py", "mechanisms/output_perturbation.py"}
 """Laws of noise called Laplace and Gaussian, as two families are."""
 FREE = {"families", "research"}
 """What the rule is about, and the paper's experiments, each of which is about one family."""

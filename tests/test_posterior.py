@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-import onedraw.posterior as posterior_module
+import onedraw.design as design_module
 from onedraw.errors import InvalidInput, NonFiniteDensity
 from onedraw.families import (
     Bernoulli,
@@ -239,8 +239,8 @@ def test_blocks_and_threads_do_not_change_the_result(family: Family, monkeypatch
     thetas = _thetas(posterior, m=40)
     whole = posterior.log_density_and_gradient(thetas)
     quadratic = posterior.local_quadratic(thetas[0])
-    monkeypatch.setattr(posterior_module, "PARALLEL_CELLS", 1)
-    monkeypatch.setattr(posterior_module, "BLOCK_CELLS", 1 << 12)
+    monkeypatch.setattr(design_module, "PARALLEL_CELLS", 1)
+    monkeypatch.setattr(design_module, "BLOCK_CELLS", 1 << 12)
     for a, b in zip(whole, posterior.log_density_and_gradient(thetas), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-8)
     for a, b in zip(quadratic, posterior.local_quadratic(thetas[0]), strict=True):
@@ -249,7 +249,7 @@ def test_blocks_and_threads_do_not_change_the_result(family: Family, monkeypatch
 
 def test_large_data_take_the_parallel_path_and_agree_with_it() -> None:
     n, m = 60_000, 20
-    assert n * m >= posterior_module.PARALLEL_CELLS
+    assert n * m >= design_module.PARALLEL_CELLS
     posterior = _make(Bernoulli(), n=n)
     thetas = _thetas(posterior, m=m)
     together = posterior.log_density(thetas)

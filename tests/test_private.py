@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 
 import onedraw
+from onedraw.design import Design
 from onedraw.estimators.discreet import numbers, unquoted
 from onedraw.estimators.labels import classes_in, codes
 from onedraw.families import Bernoulli, Gaussian
@@ -32,6 +33,11 @@ from onedraw.samplers import Evidence
 from onedraw.samplers.base import Draws
 from onedraw.samplers.envelope import Mixture, StudentT
 from onedraw.samplers.modes import Mode
+from onedraw.tables.stream import Stream
+from onedraw.tilted.losses import Logistic
+from onedraw.tilted.solver import Solution
+from onedraw.tilted.sums import Sums
+from onedraw.tilted.weights import Rows
 
 PLANTED = 8675309.25
 SHOWN = re.compile(r"8675309|8\.67530\d*e\+?0?6")
@@ -42,7 +48,13 @@ def holders():
     """One of everything that holds private data, with the planted number in it."""
     array, table = np.full(2, PLANTED), np.full((2, 1), PLANTED)
     component = StudentT(location=array, precision=np.diag(array), df=5.0)
+    rows = Rows(design=table, weight=None, geometry="cube", response=array)
     return {
+        "rows": rows,
+        "design": Design(design=table, response=table),
+        "sums": Sums(loss=Logistic(), table=rows),
+        "solution": Solution(theta=table, curvature=np.diag(array)),
+        "stream": Stream(source=[PLANTED], read=list, empty=Records(features=table, response=array)),
         "records": Records(features=table, response=array),
         "box": Private(array),
         "number": Private(PLANTED),

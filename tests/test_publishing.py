@@ -116,13 +116,13 @@ def spent(ledger):
 # -- the order
 
 
-def test_afford_read_check_charge_compute_round_release(ledger, monkeypatch):
+def test_afford_charge_read_check_compute_round_release(ledger, monkeypatch):
     made = Release.__init__
     monkeypatch.setattr(
         Release, "__init__", lambda self, **facts: STEPS.append("release") or made(self, **facts)
     )
     release = publish(plan_for(), read, ledger=ledger, dataset="patients", random_state=0)
-    assert STEPS == ["afford", "read", "check", "charge", "compute", "round", "release"]
+    assert STEPS == ["afford", "charge", "read", "check", "compute", "round", "release"]
     assert spent(ledger) == 0.4
     assert release.receipt["dataset"] == "patients"
     charged = [row for row in ledger.history("patients") if row.kind == "charge"]
@@ -169,27 +169,37 @@ def test_a_seed_that_cannot_be_is_refused_before_anything_is_read(ledger):
 # -- what a failure costs
 
 
-def test_records_that_cannot_be_read_or_are_not_of_the_model_cost_nothing(ledger):
+def test_records_that_cannot_be_read_or_are_not_of_the_model_were_charged_for(ledger):
+    """An error about records is an answer about them: the charge is on disk before they are looked at."""
+
     def unreadable():
         raise onedraw.InvalidInput("no numbers")
 
-    with pytest.raises(onedraw.InvalidInput, match="no numbers"):
-        publish(plan_for(), unreadable, ledger=ledger, dataset="patients")
+    with pytest.raises(onedraw.InvalidInput, match=r"no numbers Look for such rows .* The charge stands"):
+        publish(plan_for(epsilon=0.25), unreadable, ledger=ledger, dataset="patients")
     with pytest.raises(onedraw.InvalidInput, match="not such records"):
-        publish(plan_for(fails="check"), read, ledger=ledger, dataset="patients")
+        publish(plan_for(epsilon=0.25, fails="check"), read, ledger=ledger, dataset="patients")
     with pytest.raises(onedraw.InvalidInput, match="the 4 records that the plan was made for, got 3"):
-        publish(plan_for(num_records=4), read, ledger=ledger, dataset="patients")
-    assert "charge" not in STEPS
-    assert spent(ledger) == 0.0
+        publish(plan_for(epsilon=0.25, num_records=4), read, ledger=ledger, dataset="patients")
+    assert spent(ledger) == 0.75
+    assert ledger.show("patients").unreleased == 3
+
+
+def test_without_a_ledger_an_error_about_records_mentions_no_charge():
+    with pytest.raises(onedraw.InvalidInput) as refused:
+        publish(plan_for(fails="check"), read)
+    assert str(refused.value) == "not such records"
 
 
 @pytest.mark.parametrize(
     ("fails", "error"), [("compute", onedraw.SamplingError), ("interrupt", KeyboardInterrupt)]
 )
 def test_the_charge_stands_if_the_computation_fails(ledger, fails, error):
-    with pytest.raises(error):
+    with pytest.raises(error) as info:
         publish(plan_for(fails=fails), read, ledger=ledger, dataset="patients")
-    assert STEPS[-2:] == ["charge", "compute"]
+    assert info.value.charged
+    assert STEPS == ["afford", "charge", "read", "check", "compute"]
+    assert ledger.show("patients").unreleased == 1
     assert spent(ledger) == 0.4
 
 
@@ -198,7 +208,7 @@ def test_nothing_is_computed_without_a_receipt(ledger, monkeypatch):
     monkeypatch.setattr(RecordingLedger, "check_affordable", lambda *_: None)
     with pytest.raises(onedraw.BudgetExceeded):
         publish(plan_for(epsilon=2.0), read, ledger=ledger, dataset="patients")
-    assert STEPS == ["read", "check", "charge"]
+    assert STEPS == ["charge"]
     assert spent(ledger) == 0.0
 
 

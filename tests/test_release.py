@@ -424,7 +424,7 @@ def test_a_seed_is_marked(release):
 
 def test_the_text_says_what_a_reader_needs(release):
     text = str(release)
-    assert text.startswith(str(release.guarantee))
+    assert text.startswith(release.statement)
     assert str(release.evidence) in text
     for line in [*release.assumptions, *release.named_parameters()]:
         assert line in text

@@ -9,6 +9,8 @@ posterior.
 
 from onedraw import mechanisms, nn, unsafe
 from onedraw._version import __version__
+from onedraw.answers import Answer, compare, mean, proportion, rate
+from onedraw.columns import Column, Columns, Target
 from onedraw.errors import (
     AcceptanceTooLow,
     BudgetExceeded,
@@ -22,6 +24,7 @@ from onedraw.errors import (
     OnedrawError,
     ReleaseFormatError,
     SamplingError,
+    UnitsWarning,
     UnknownDataset,
 )
 from onedraw.estimators import (
@@ -33,6 +36,7 @@ from onedraw.estimators import (
     PoissonRegressor,
     PrivateModel,
 )
+from onedraw.formulas import fit
 from onedraw.ledger import Ledger, Receipt
 from onedraw.privacy import Calibration, Guarantee, calibrate
 from onedraw.release import Release
@@ -40,9 +44,12 @@ from onedraw.samplers import Evidence
 
 __all__ = [
     "AcceptanceTooLow",
+    "Answer",
     "BudgetExceeded",
     "Calibration",
     "CalibrationError",
+    "Column",
+    "Columns",
     "ConvergenceError",
     "DuplicateDataWarning",
     "Evidence",
@@ -64,10 +71,17 @@ __all__ = [
     "Release",
     "ReleaseFormatError",
     "SamplingError",
+    "Target",
+    "UnitsWarning",
     "UnknownDataset",
     "__version__",
     "calibrate",
+    "compare",
+    "fit",
+    "mean",
     "mechanisms",
     "nn",
+    "proportion",
+    "rate",
     "unsafe",
 ]

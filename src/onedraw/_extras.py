@@ -3,7 +3,7 @@
 
 >>> optional("no_such_package", "This example", "all")
 Traceback (most recent call last):
-onedraw.errors.MissingExtra: This example needs an extra: pip install 'onedraw[all]'.
+onedraw.errors.MissingExtra: This example needs an extra: pip install '...[all]'.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ COLUMN_FILE = {
     "target_bounds": ("bounds = {}", "[target]"),
     "feature_bounds": ("bounds = {}", "[columns.NAME]"),
 }
-"""Options that the command takes from the column file: key and section."""
+"""Options that the command takes from the column file (--columns): key and section."""
 
 
 class Advice(ABC):
@@ -124,6 +124,56 @@ class LeaveOut(Advice):
 
 
 @dataclass(frozen=True)
+class Declare(Advice):
+    """Say something about a column of the table, or about the target.
+
+    >>> print(Declare("missing", column="age").in_python())
+    declare columns=Columns({'age': Column(missing=...)})
+    >>> print(Declare("missing", column="age").in_shell())
+    declare missing = ... under [columns.age] of the column file
+    >>> print(Declare("unknown", "nearest").in_python())
+    declare columns=Columns(target=Target(unknown='nearest'))
+    """
+
+    key: str
+    value: Any = field(default=ANY)
+    column: str | None = None
+    note: str = ""
+
+    def in_python(self) -> str:
+        setting = f"{self.key}={ANY if self.value is ANY else repr(self.value)}"
+        place = f"target=Target({setting})"
+        if self.column is not None:
+            place = f"{{{self.column!r}: Column({setting})}}"
+        return f"declare columns=Columns({place}){self.note}"
+
+    def in_shell(self, flags: Flags = None) -> str:
+        value = ANY if self.value is ANY else json.dumps(self.value)
+        section = "[target]"
+        if self.column is not None:
+            bare = self.column.replace("-", "").replace("_", "").isalnum() and self.column.isascii()
+            section = f"[columns.{self.column if bare else json.dumps(self.column)}]"
+        return f"declare {self.key} = {value} under {section} of the column file{self.note}"
+
+
+@dataclass(frozen=True)
+class CheckData(Advice):
+    """Look for values that a fit would refuse, before it is charged for.
+
+    >>> CheckData().in_python()
+    'look for such rows before a fit: estimator.check(X, y)'
+    """
+
+    why: str = "look for such rows before a fit"
+
+    def in_python(self) -> str:
+        return f"{self.why}: estimator.check(X, y)"
+
+    def in_shell(self, flags: Flags = None) -> str:
+        return f"{self.why}: onedraw check DATA"
+
+
+@dataclass(frozen=True)
 class AskLedger(Advice):
     """Call a method of the ledger in a file.
 
@@ -146,6 +196,26 @@ class AskLedger(Advice):
         words += [] if self.dataset is None else [shlex.quote(self.dataset)]
         words += ["--epsilon ..."] if self.verb == CREATE else []
         return f"{self.why}: {' '.join(words)}"
+
+
+@dataclass(frozen=True)
+class Caution:
+    """What is likely to disappoint, known before anything is read or charged, and what to do about it.
+
+    >>> Caution("Units are unknown.", Set("feature_bounds")).in_python()
+    'Units are unknown. Set feature_bounds=[...].'
+    """
+
+    facts: str
+    remedy: Advice
+
+    def in_python(self) -> str:
+        """For somebody who writes Python."""
+        return f"{self.facts} {sentence([self.remedy.in_python()])}"
+
+    def in_shell(self, flags: Flags = None) -> str:
+        """For somebody who types commands."""
+        return f"{self.facts} {sentence([self.remedy.in_shell(flags)])}"
 
 
 def _is_flag(advice: Set | LeaveOut, flags: Flags) -> bool:

@@ -16,7 +16,8 @@
     │   └── UnknownDataset               the ledger has no data set of that name
     └── MissingExtra (ImportError)       an optional dependency is not installed
 
-One warning has a class of its own, to be filtered by: ``DuplicateDataWarning`` (UserWarning).
+Warnings with classes of their own, to be filtered by: ``DuplicateDataWarning`` and ``UnitsWarning``
+(UserWarning).
 
 A message names the value, the requirement and the remedy. None of them quotes a private record.
 
@@ -34,7 +35,11 @@ A delta of 0 is not enough. Set --delta 1e-06, or leave --mechanism out.
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from onedraw.advice import Advice, Flags, sentence
@@ -112,6 +117,10 @@ class NonFiniteDensity(SamplingError):
     """The log density is not a number somewhere, so no draw can be trusted."""
 
 
+class TableError(OnedrawError, RuntimeError):
+    """A table could not be read to its end, or changed between two passes, so nothing is released."""
+
+
 class ReleaseFormatError(OnedrawError, ValueError):
     """A release file is truncated, edited by hand, or written by another schema version."""
 
@@ -161,15 +170,31 @@ class UnknownDataset(LedgerError):
         self.dataset = dataset
 
 
+class UnitsWarning(UserWarning):
+    """Features without declared bounds will be taken in units that may not suit them; nothing is read yet."""
+
+
 class DuplicateDataWarning(UserWarning):
     """The same rows seem to be registered under two names, each with a budget of its own."""
+
+
+def installed_from() -> str:
+    """What pip finds this package by: the folder that it was installed from or runs in, or else its name."""
+    root = Path(__file__).resolve().parents[2]
+    if (root / "pyproject.toml").is_file():
+        return str(root)
+    with contextlib.suppress(metadata.PackageNotFoundError, ValueError, KeyError, TypeError):
+        address = json.loads(metadata.distribution("onedraw").read_text("direct_url.json") or "null")["url"]
+        if str(address).startswith("file://"):
+            return str(address).removeprefix("file://")
+    return "onedraw"
 
 
 class MissingExtra(OnedrawError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an extra: pip install 'onedraw[{extra}]'.")
+        super().__init__(f"{what} needs an extra: pip install '{installed_from()}[{extra}]'.")
         self.what, self.extra = what, extra
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How accurate a release would be, simulated before anything is spent: no data enter here.
 
-Records are simulated from public assumptions only: features uniform over their declared range (-1 to 1 in
-working units), coefficients either all of one size with random signs, or normal and such that the linear
-predictor has standard deviation 1, responses drawn by the family of the model. The private mechanism and a
-fit without privacy, the mode of the same model under a normal prior, then see the same simulated records.
+Records are simulated from public assumptions only: features by ``onedraw.simulated`` (uniform over their
+declared range, -1 to 1 in working units, or indicators of categories), coefficients either all of one size
+with random signs, or normal and such that the linear predictor has about standard deviation 1, responses
+drawn by the family of the model. The private mechanism and a fit without privacy, the mode of the same model
+under a normal prior, then see the same simulated records.
 
 What one draw of a posterior costs is averaged over several draws of each, so that few simulated tables
 suffice; other mechanisms release once for each table.
@@ -27,6 +28,7 @@ import numpy as np
 
 from onedraw._validate import one_of, positive, whole
 from onedraw.advice import Set
+from onedraw.columns import Columns
 from onedraw.errors import InvalidInput, SamplingError
 from onedraw.estimators import Header
 from onedraw.estimators.kinds import ESTIMATORS
@@ -36,6 +38,7 @@ from onedraw.model import RegressionModel
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior, ScalePrior
 from onedraw.samplers.modes import climb
+from onedraw.simulated import Design
 from onedraw.types import Array
 from onedraw.unsafe import posterior_draws
 
@@ -133,8 +136,11 @@ def plan(
     model: str,
     *,
     rows: int,
-    features: int,
+    features: int | None = None,
     epsilons: Sequence[float],
+    columns: Columns | None = None,
+    correlation: float = 0.0,
+    rare_share: float | None = None,
     classes: int | None = None,
     effect_size: float | None = None,
     noise: float = 0.5,
@@ -149,6 +155,9 @@ def plan(
     Args:
         model: the kind of a regression: "logistic", "linear" and so on.
         rows, features: the size of the table that is planned for; a public guess.
+        columns: an ``onedraw.Columns`` that describes the columns, in place of ``features``.
+        correlation: between all columns.
+        rare_share: the share of people in each category but the first of its column.
         epsilons: the privacy losses to compare.
         classes: how many classes the response has; by default as few as make this kind of model.
         effect_size: size of every coefficient, with random signs; by default coefficients are normal.
@@ -160,13 +169,21 @@ def plan(
         options: of the estimator, for example ``mechanism``, ``delta`` or ``neighbours``.
     """
     one_of([name for name, kind in ESTIMATORS.items() if kind.form == FORM], model=model)
-    num_rows, num_features = whole(rows=rows), whole(features=features)
+    num_rows = whole(rows=rows)
+    if (features is None) == (columns is None):
+        raise InvalidInput("Expected either the number of features or the columns.", advice=Set("features"))
+    if columns is None:
+        names = tuple(f"x{i}" for i in range(whole(features=features)))
+        design = Design(levels=(0,) * len(names), correlation=correlation)
+    else:
+        design, names = Design.of(columns, correlation=correlation, rare_share=rare_share)
     grid = sorted({positive(epsilon=epsilon) for epsilon in epsilons})
     if not grid:
         raise InvalidInput("Expected at least one epsilon to plan for.", advice=Set("epsilons", (0.5, 1, 2)))
-    simulator = _Simulator(
+    simulator = Simulator(
         kind=model,
-        header=Header(features=tuple(f"x{i}" for i in range(num_features)), num_records=num_rows),
+        header=Header(features=names, num_records=num_rows),
+        design=design,
         options={**options, **_labels(model, classes)},
         effect_size=None if effect_size is None else positive(effect_size=effect_size),
         noise=positive(noise=noise),
@@ -200,7 +217,7 @@ def plan(
         model=model,
         mechanism=planned.mechanism.name,
         num_rows=num_rows,
-        num_features=num_features,
+        num_features=len(names),
         repeats=repeats,
         rows=found,
         wanted_error=wanted_error,
@@ -245,7 +262,9 @@ def _smallest(rows: tuple[Outlook, ...], wanted: float, private: Callable[[float
 
 
 @dataclass(frozen=True)
-class _Table:
+class SimulatedTable:
+    """A made-up table in working units, and its true coefficients."""
+
     model: RegressionModel
     features: Array
     response: Array
@@ -258,7 +277,7 @@ class _Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Simulator:
+class Simulator:
     """Simulated tables of one model, and the errors of both fits on them."""
 
     kind: str
@@ -266,6 +285,7 @@ class _Simulator:
     effect_size: float | None
     noise: float
     options: dict[str, Any] = field(default_factory=dict)
+    design: Design | None = None
 
     def estimator(self, epsilon: float, seed: int | None = None) -> Any:
         return ESTIMATORS[self.kind](epsilon=epsilon, random_state=seed, **self.options)
@@ -273,10 +293,11 @@ class _Simulator:
     def planned(self, epsilon: float) -> Any:
         return self.estimator(epsilon).plan(self.header)
 
-    def table(self, model: RegressionModel, rng: np.random.Generator) -> _Table:
+    def table(self, model: RegressionModel, rng: np.random.Generator) -> SimulatedTable:
         rows, width = self.header.shape
         predictors = model.family.num_predictors
-        features = rng.uniform(-1.0, 1.0, (rows, width))
+        design = Design(levels=(0,) * width) if self.design is None else self.design
+        features = design.draw(rows, rng)
         if self.effect_size is None:
             # A feature that is uniform on [-1, 1] has variance 1/3.
             coefficients = SIGNAL * math.sqrt(3.0 / width) * rng.standard_normal((predictors, width))
@@ -287,9 +308,9 @@ class _Simulator:
         scale = np.array(self.noise) if model.family.has_scale else None
         response = model.family.sample(eta, rng, scale)[:, 0]
         location = np.append(coefficients.ravel(), np.zeros(predictors * int(model.fit_intercept)))
-        return _Table(model, features, response, location)
+        return SimulatedTable(model, features, response, location)
 
-    def private_error(self, table: _Table, epsilon: float, seed: int) -> float | None:
+    def private_error(self, table: SimulatedTable, epsilon: float, seed: int) -> float | None:
         """Expected squared error of a release, mean over the parameters; None if there would be none."""
         estimator = self.estimator(epsilon, seed)
         mechanism = estimator.plan(self.header).mechanism
@@ -307,7 +328,7 @@ class _Simulator:
             return None
         return float(np.mean(np.square(released[:, : len(table.truth)] - table.truth)))
 
-    def non_private_error(self, table: _Table) -> float:
+    def non_private_error(self, table: SimulatedTable) -> float:
         """Squared error of the same model without privacy, under a normal prior on the coefficients."""
         model, family, start, noise = table.model, table.model.family, table.location, None
         if family.has_scale:

@@ -23,61 +23,60 @@ densities.
 from __future__ import annotations
 
 import functools
-import math
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onedraw.design import Curvatures, Design, Designing, InCache, Losses, Observed, Slopes, Terms
 from onedraw.errors import NonFiniteDensity
-from onedraw.families.base import Derivatives
 from onedraw.losses.base import Loss
 from onedraw.priors import Prior
 from onedraw.private import Withheld
+from onedraw.tables.base import Table
 from onedraw.types import Array
-
-BLOCK_CELLS = 1 << 15
-"""Rows times columns of a block: 256 KiB of doubles, so that elementwise passes stay in cache."""
-PARALLEL_CELLS = 1 << 17
-SPANS = 8
-ALL_ZERO: Array = np.zeros((1, 1))
-
-
-@functools.cache
-def _workers() -> ThreadPoolExecutor:
-    """Threads for elementwise NumPy work, which releases the interpreter's lock."""
-    return ThreadPoolExecutor(max_workers=min(SPANS, os.cpu_count() or 1), thread_name_prefix="onedraw")
-
-
-if hasattr(os, "register_at_fork"):
-    # Threads do not survive a fork: a child that used its parent's pool would wait for ever.
-    os.register_at_fork(after_in_child=_workers.cache_clear)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Posterior(Withheld):
     """A generalised posterior over ``dim`` working parameters; see the module docstring.
 
-    ``features`` is (n, d), of which one copy is made at the first look; ``response`` is (n,) in the family's
-    own coding.
+    The records are a ``table`` of blocks with ``features`` and ``response`` in the family's own coding, or
+    these two arrays, (n, d) and (n,).
     """
 
     loss: Loss
     beta: float
     weight: float
     prior: Prior
-    features: Array
-    response: Array
+    features: Array | None = None
+    response: Array | None = None
+    table: Table | None = None
     fit_intercept: bool = True
     passes: list[float] = field(default_factory=lambda: [0.0])
 
+    @functools.cached_property
+    def source(self) -> Table:
+        """The records as they were given."""
+        if self.table is not None:
+            return self.table
+        assert self.features is not None
+        assert self.response is not None
+        return Observed(features=self.features, response=self.response)
+
+    @functools.cached_property
+    def designed(self) -> Table:
+        """The records as they are read: of records in memory, one copy is made at the first look."""
+        prepared: Table = self.source.map(Designing(loss=self.loss, fit_intercept=self.fit_intercept))
+        return prepared
+
     @property
     def num_records(self) -> int:
-        return int(self.features.shape[0])
+        return self.source.shape[0]
+
+    @property
+    def num_features(self) -> int:
+        return self.source.shape[1]
 
     @property
     def num_predictors(self) -> int:
@@ -89,22 +88,22 @@ class Posterior(Withheld):
 
     @property
     def dim(self) -> int:
-        per_predictor = self.features.shape[1] + int(self.fit_intercept)
+        per_predictor = self.num_features + int(self.fit_intercept)
         return int(self.num_predictors * per_predictor + int(self.has_scale))
 
     def subsample(self, size: int, rng: np.random.Generator) -> Posterior:
-        """The posterior of ``size`` records chosen at random, each counted n/size times.
-
-        At random, never evenly spaced: tables come ordered, and a stride could miss every record of a group.
-        """
+        """The posterior of ``size`` records of the look, chosen at random, each counted n/size times."""
         if self.num_records < 2 * size:
             return self
-        rows = np.sort(rng.choice(self.num_records, size, replace=False))
+        look = self.source.look(rng)
+        if len(look) > size:
+            look = look.take(np.sort(rng.choice(len(look), size, replace=False)))
         return replace(
             self,
-            features=self.features[rows],
-            response=self.response[rows],
-            weight=self.weight * self.num_records / size,
+            features=look.features,
+            response=look.response,
+            table=None,
+            weight=self.weight * self.num_records / len(look),
             passes=[0.0],
         )
 
@@ -117,24 +116,15 @@ class Posterior(Withheld):
 
     def summed_loss(self, thetas: Array, scale: Array | None) -> Array:
         """The unweighted sum of losses (m,) at location parameters ``thetas`` and scales (1, m)."""
-        stacked = self._stacked(thetas)
-
-        def block(rows: slice) -> tuple[Array]:
-            y, design = self.records(rows)
-            return (self.loss.value(y, _predictors(design, stacked), self.beta, scale).sum(axis=0),)
-
-        return self.sum_over_blocks(block, len(thetas))[0]
+        terms = Losses(loss=self.loss, beta=self.beta, stacked=self._stacked(thetas), scale=scale)
+        return self.sum_over_blocks(terms, len(thetas))[0]
 
     def log_density_and_gradient(self, thetas: Array) -> tuple[Array, Array]:
         """Log density (m,) and its gradient (m, p)."""
-        scale, stacked = self._scale(thetas), self._stacked(thetas)
-
-        def block(rows: slice) -> tuple[Array, ...]:
-            y, design = self.records(rows)
-            loss = self.loss.derivatives(y, _predictors(design, stacked), self.beta, scale, order=1)
-            return _gradient_pieces(design, loss, self.num_predictors)
-
-        total, *pieces = self.sum_over_blocks(block, len(thetas))
+        terms = Slopes(
+            loss=self.loss, beta=self.beta, stacked=self._stacked(thetas), scale=self._scale(thetas)
+        )
+        total, *pieces = self.sum_over_blocks(terms, len(thetas))
         value = self._checked(self.prior.log_density(thetas) - self.weight * total)
         return value, self.prior.gradient(thetas) - self.weight * self._gradient(thetas, *pieces)
 
@@ -146,22 +136,16 @@ class Posterior(Withheld):
         averages is the centre of the best Gaussian approximation, where the plain one is the mode.
         """
         q, thetas = self.num_predictors, theta[None, :]
-        scale, stacked, order = self._scale(thetas), self._stacked(thetas), self._order
-        root = None if smoothing is None else self._stacked_root(smoothing)
-
-        def block(rows: slice) -> tuple[Array, ...]:
-            y, design = self.records(rows)
-            eta = _predictors(design, stacked)
-            nodes = [(0.0, 1.0)] if root is None else _nodes(design, root)
-            losses = [self.loss.derivatives(y, eta + shift, self.beta, scale, order=2) for shift, _ in nodes]
-            loss = losses[0] if len(losses) == 1 else _average(losses, [weight for _, weight in nodes])
-            if self.loss.family.has_kinks and len(losses) == 3:
-                # Stein's lemma: the average curvature from slopes on both sides, between which kinks count.
-                loss = replace(loss, d2_eta=(losses[2].d_eta - losses[0].d_eta) / (2.0 * nodes[2][0]))
-            return _gradient_pieces(design, loss, q) + _curvature_pieces(design, loss, q)
-
+        order = self._order
+        terms = Curvatures(
+            loss=self.loss,
+            beta=self.beta,
+            stacked=self._stacked(thetas),
+            scale=self._scale(thetas),
+            root=None if smoothing is None else self._stacked_root(smoothing),
+        )
         work = max(1, self._size // 2)
-        total, slope, d_scale, curvature, cross, d2_scale = self.sum_over_blocks(block, 1, work)
+        total, slope, d_scale, curvature, cross, d2_scale = self.sum_over_blocks(terms, 1, work)
         gradient = self._gradient(thetas, slope, d_scale)
         hessian = np.zeros((self.dim, self.dim))
         hessian[: q * self._size, : q * self._size] = curvature[order][:, order]
@@ -176,68 +160,32 @@ class Posterior(Withheld):
         hessian[np.diag_indices(self.dim)] += self.prior.negative_hessian_diagonal(theta)
         return value, (self.prior.gradient(thetas) - self.weight * gradient)[0], hessian
 
-    def sum_over_blocks(
-        self, block: Callable[[slice], tuple[Array, ...]], columns: int, work: int = 1
-    ) -> tuple[Array, ...]:
-        """Sum what ``block`` returns over cache-sized blocks of rows, large sums on all cores.
+    def sum_over_blocks(self, terms: Terms, columns: int, work: int = 1) -> tuple[Array, ...]:
+        """Sum what ``terms`` makes of responses and design of some records, in one pass over all.
 
-        ``columns`` log densities are counted; ``work`` is by how much a row takes more room than one. The
-        blocks and the order of summation depend only on the shapes, so a seed gives the same draw on any
-        number of cores.
+        ``columns`` log densities are counted; ``work`` is by how much a row takes more room than one.
         """
         self.passes[0] += columns
-        n, columns = self.num_records, columns * self.num_predictors * work
-        rows = max(64, BLOCK_CELLS // max(1, columns))
-
-        def span(start: int, stop: int) -> tuple[Array, ...]:
-            total = block(slice(start, min(start + rows, stop)))
-            for first in range(start + rows, stop, rows):
-                part = block(slice(first, min(first + rows, stop)))
-                total = tuple(a + b for a, b in zip(total, part, strict=True))
-            return total
-
-        if n * columns < PARALLEL_CELLS:
-            return span(0, n)
-        edges = np.linspace(0, n, SPANS + 1).astype(int).tolist()
-        parts = list(_workers().map(span, edges[:-1], edges[1:]))
-        return tuple(sum(pieces[1:], start=pieces[0]) for pieces in zip(*parts, strict=True))
-
-    # -- the records as they are read --------------------------------------------------------------------
+        kernel = InCache(terms=terms, columns=max(1, columns * self.num_predictors * work))
+        return self.designed.sum(kernel)
 
     def records(self, rows: slice | NDArray[np.intp]) -> tuple[Array, Array]:
-        """Responses (rows, 1) and design (rows, size) of some records.
-
-        Where the family is symmetric, (0, x) or (0, -x) stands for each record (y, x), and one 0 for all
-        responses.
-        """
-        y = ALL_ZERO if self._signs is not None else self.response[rows, None]
-        return y, self._design[rows]
-
-    @functools.cached_property
-    def _signs(self) -> Array | None:
-        return self.loss.family.signs(self.response)
-
-    @functools.cached_property
-    def _design(self) -> Array:
-        """Features and, for an intercept, ones; each column is contiguous, so that sums run along records."""
-        design = np.empty((self._size, self.num_records)).T
-        design[:, : self.features.shape[1]] = self.features
-        design[:, self.features.shape[1] :] = 1.0
-        if self._signs is not None:
-            design *= self._signs[:, None]
-        return design
+        """Responses (rows, 1) and design (rows, size) of some records in memory."""
+        design = self.designed
+        assert isinstance(design, Design)
+        return design.rows(rows)
 
     # -- the layout of parameters ------------------------------------------------------------------------
 
     @property
     def _size(self) -> int:
         """Coefficients of one predictor, its intercept included."""
-        return int(self.features.shape[1]) + int(self.fit_intercept)
+        return self.num_features + int(self.fit_intercept)
 
     @functools.cached_property
     def _order(self) -> NDArray[np.intp] | slice:
         """Where each location parameter sits when predictors are stacked as (coefficients, intercept)."""
-        q, d, size = self.num_predictors, self.features.shape[1], self._size
+        q, d, size = self.num_predictors, self.num_features, self._size
         if q == 1:
             return slice(None)
         coefficients = [j * size + i for j in range(q) for i in range(d)]
@@ -279,66 +227,3 @@ class Posterior(Withheld):
                 "Rescale the features with public feature_bounds (values beyond about 1e150 overflow)."
             )
         return value
-
-
-# -- sums over a block of records
-
-
-def _predictors(design: Array, stacked: Array) -> Array:
-    """The linear predictors: (rows, m), or (q, rows, m) for families with several."""
-    m, q, size = stacked.shape
-    eta = stacked.reshape(m * q, size) @ design.T
-    # Records run along contiguous memory: elementwise loops are long, however few parameters there are.
-    return eta.T if q == 1 else eta.reshape(m, q, -1).transpose(1, 2, 0)
-
-
-def _gradient_pieces(design: Array, loss: Derivatives, q: int) -> tuple[Array, ...]:
-    """The loss (m,), its stacked gradient (m, q size) and its derivative in the scale (m,)."""
-    total = loss.value.sum(axis=0)
-    d_eta = loss.d_eta.reshape(q, len(design), len(total))
-    slope = np.concatenate([part.T @ design for part in d_eta], axis=1)
-    return total, slope, total if loss.d_scale is None else loss.d_scale.sum(axis=0)
-
-
-def _curvature_pieces(design: Array, loss: Derivatives, q: int) -> tuple[Array, ...]:
-    """Of one parameter vector: the stacked curvature, and the scale's cross terms and curvature."""
-    size = design.shape[1]
-    assert loss.d2_eta is not None
-    d2_eta = loss.d2_eta.reshape(q, q, -1)
-    curvature = np.empty((q, size, q, size))
-    for j in range(q):
-        for k in range(j, q):
-            curvature[j, :, k, :] = (design.T * d2_eta[j, k]) @ design
-            curvature[k, :, j, :] = curvature[j, :, k, :].T
-    cross, d2_scale = np.zeros(q * size), np.zeros(1)
-    if loss.d_eta_scale is not None and loss.d2_scale is not None:
-        cross, d2_scale = loss.d_eta_scale.reshape(-1) @ design, loss.d2_scale.sum(axis=0)
-    return curvature.reshape(q * size, q * size), cross, d2_scale
-
-
-def _nodes(design: Array, root: Array) -> list[tuple[Any, float]]:
-    """Shifts of the linear predictors, and weights, that average over the normal law of ``root``.
-
-    Three Gauss-Hermite nodes for one predictor. For several, the 2 q points sqrt(q) from the centre along the
-    axes of each record's covariance, exact for cubic functions.
-    """
-    q, white = len(root), [design @ part for part in root]
-    if q == 1:
-        spread = np.sqrt(3.0 * np.einsum("ij,ij->i", white[0], white[0]))[:, None]
-        return [(-spread, 1 / 6), (0.0, 2 / 3), (spread, 1 / 6)]
-    stacked = np.stack(white, axis=1)
-    covariance = stacked @ stacked.swapaxes(1, 2)
-    covariance[:, range(q), range(q)] *= 1.0 + 1e-9
-    axes = math.sqrt(q) * np.linalg.cholesky(covariance + 1e-300 * np.eye(q))
-    shifts = [np.ascontiguousarray(axes[:, :, k].T)[:, :, None] for k in range(q)]
-    return [(sign * shift, 0.5 / q) for shift in shifts for sign in (1.0, -1.0)]
-
-
-def _average(losses: list[Derivatives], weights: list[float]) -> Derivatives:
-    """The weighted sum of each field that is there."""
-
-    def combine(name: str) -> Any:
-        values = [getattr(loss, name) for loss in losses]
-        return None if values[0] is None else sum(w * v for w, v in zip(weights, values, strict=True))
-
-    return Derivatives(**{field.name: combine(field.name) for field in fields(Derivatives)})

@@ -3,11 +3,26 @@
 
 Guarantee:
     ``publish`` is the only place in the package where private records become a ``Release``. Its order is the
-    guarantee's: (1) a budget that cannot pay is refused before any record is read, so that who has none left
-    learns nothing from errors about the data; (2) records are read and checked, and errors quote none of
-    them; (3) the ledger is charged, and the charge commits: if what follows fails, budget is lost, but no
-    release goes unrecorded; (4) the mechanism computes, silently; (5) its values are rounded to public grids,
-    and only these become part of the release.
+    guarantee's: (1) a budget that cannot pay is refused before any record is read; (2) the ledger is charged,
+    and the charge commits: if what follows fails, budget is lost, but no release goes unrecorded; (3) records
+    are read and checked, and errors quote none of them; (4) the mechanism computes, silently; (5) its values
+    are rounded to public grids, and only these become part of the release.
+
+    *What an attacker sees* is the release, or that there is none and why. An error that depends on a value is
+    an output like any other, and a deterministic one: with one record replaced it appears with probability 1
+    in place of 0, so it has no epsilon, and no charge pays for it. What is guaranteed, and when:
+
+    * *A rule for every value* (``onedraw.Columns``, of which target and all columns are ``is_total``): each
+      record is mapped by itself to a possible record of the model [``onedraw.columns.encoding``]. Two
+      neighbouring tables are mapped to tables that are neighbours or equal, so a mechanism that is private
+      for all tables of the model stays private with the same epsilon, and neither (3) nor any message can
+      tell one table from another. This case has the whole guarantee, as far as the file is a table at all.
+    * *Otherwise, with a ledger*: the charge stands before a value is looked at. A refusal still tells that
+      some record breaks the declaration, so the guarantee is for who sees releases and not refusals. But
+      nobody learns it for nothing: each question costs an epsilon, at most budget / epsilon of them are
+      answered, and each of them is on record.
+    * *Otherwise, without a ledger*: the caller has the data, and gets the error. Nothing limits or records
+      how often it is asked for.
 
 >>> from onedraw.families import Bernoulli
 >>> from onedraw.mechanisms import OnePosterior
@@ -35,8 +50,9 @@ from typing import Any
 import numpy as np
 
 from onedraw._random import generator
-from onedraw.advice import LeaveOut, Set
-from onedraw.errors import InvalidInput
+from onedraw.advice import CheckData, LeaveOut, Set
+from onedraw.cautions import below_the_noise, may_fail, unusual_promise
+from onedraw.errors import CHARGE_STANDS, InvalidInput, LedgerError, OnedrawError
 from onedraw.ledger import Ledger
 from onedraw.mechanisms.base import Mechanism, Shape
 from onedraw.privacy.guarantee import Guarantee
@@ -44,6 +60,9 @@ from onedraw.privacy.request import Request
 from onedraw.private import Private, opened
 from onedraw.records import Records
 from onedraw.release import Release
+from onedraw.release.html import Markup, element, items
+from onedraw.samplers.base import CONDITIONS
+from onedraw.tables import base
 
 __all__ = ["Plan", "Private", "Records", "make_plan", "publish", "silent", "standing_assumptions"]
 
@@ -64,6 +83,8 @@ class Plan:
     """Calibrated."""
     assumptions: tuple[str, ...] = ()
     reason: str = ""
+    cautions: tuple[str, ...] = ()
+    """What to know before a budget is spent, ``onedraw.cautions``."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -81,17 +102,32 @@ class Plan:
         shape = self.mechanism.shape
         return None if shape is None else shape.num_records
 
-    def __str__(self) -> str:
-        lines = [str(self.guarantee), f"Mechanism: {self.mechanism.name} (evidence: {self._evidence})."]
-        if self.reason:
-            lines.append(self.reason)
+    def _sentences(self) -> list[str]:
         charge = f"epsilon {self.guarantee.epsilon:g}"
         if self.guarantee.delta:
             charge += f" and delta {self.guarantee.delta:g}"
-        lines.append(f"A ledger would be charged {charge}.")
-        lines.append("Assumptions:")
-        lines += [f"  - {assumption}" for assumption in self.assumptions]
-        return "\n".join(lines)
+        return [
+            self.guarantee.sentence(CONDITIONS.get(self._evidence, "")),
+            f"Mechanism: {self.mechanism.name} (evidence: {self._evidence}).",
+            *([self.reason] if self.reason else []),
+            *(f"CAUTION: {caution}" for caution in self.cautions),
+            *(caution.in_python() for caution in self.mechanism.cautions),
+            f"A ledger would be charged {charge}.",
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join([*self._sentences(), "Assumptions:", *(f"  - {a}" for a in self.assumptions)])
+
+    def _repr_html_(self) -> Markup:
+        promise, *rest = self._sentences()
+        return element(
+            "div",
+            element("p", element("strong", promise)),
+            *(element("p", sentence) for sentence in rest),
+            element("p", "Assumptions:"),
+            items(self.assumptions),
+            class_="onedraw",
+        )
 
     @property
     def _evidence(self) -> str:
@@ -117,7 +153,25 @@ def make_plan(
     return Plan(
         mechanism=calibrated,
         assumptions=(*standing_assumptions(request, blindly), *assumptions, *calibrated.own_assumptions),
-        reason=" ".join(filter(None, [reason, "" if choice is None else str(choice)])),
+        reason=" ".join(filter(None, [reason, "" if choice is None else str(choice), calibrated.outlook])),
+        cautions=tuple(filter(None, cautions_of(calibrated, known))),
+    )
+
+
+def cautions_of(mechanism: Mechanism, num_records: int | None) -> tuple[str, ...]:
+    """What to know before this calibrated mechanism is paid for."""
+    promise, parameters = mechanism.guarantee, mechanism.model.dim
+    return (
+        below_the_noise(
+            epsilon=promise.epsilon,
+            num_records=num_records,
+            num_parameters=parameters,
+            rows_per_person=promise.rows_per_person,
+        ),
+        *unusual_promise(epsilon=promise.epsilon, delta=promise.delta, num_records=num_records),
+        may_fail(
+            drawn_by_search=mechanism.evidence_level in ("searched", "diagnosed"), num_parameters=parameters
+        ),
     )
 
 
@@ -137,22 +191,23 @@ def publish(
     dataset: str | None = None,
     random_state: Any = None,
 ) -> Release:
-    """Afford, read, check, charge, compute, round, release: see the module docstring."""
+    """Afford, charge, read, check, compute, round, release: see the module docstring."""
     mechanism, guarantee = plan.mechanism, plan.guarantee
     made = mechanism.made  # public numbers: what cannot be solved for fails here, before a charge
     afford(guarantee, ledger, dataset)
     rng, seeded = generator(random_state)
-    records = read()
-    _check(plan, records)
     receipt = None
     if ledger is not None and dataset is not None:
-        receipt = ledger.charge(dataset, guarantee, mechanism=mechanism.name).to_dict()
+        mechanism.check_plan()
+        receipt = ledger.charge(dataset, guarantee, mechanism=mechanism.name, awaited=True)
     with _charge_stands(receipt):
+        with _found_before(receipt):
+            records = checked_records(plan, read(), rng)
         with silent():
             found = mechanism.compute(records, rng)
         if found.evidence.level != mechanism.evidence_level:
             raise AssertionError(f"{mechanism.name} planned {mechanism.evidence_level} evidence")
-        return Release(
+        release = Release(
             model=plan.model,
             draws=found.draws,
             grid=found.grid,
@@ -163,8 +218,12 @@ def publish(
             statistics=found.statistics,
             seeded=seeded,
             num_records=plan.num_records,
-            receipt=receipt,
+            receipt=None if receipt is None else receipt.to_dict(),
         )
+        if ledger is not None and receipt is not None:
+            with contextlib.suppress(LedgerError):  # the release is paid for; not to note it harms nobody
+                ledger.released(receipt)
+        return release
 
 
 def afford(guarantee: Guarantee, ledger: Ledger | None, dataset: str | None) -> None:
@@ -182,15 +241,22 @@ def afford(guarantee: Guarantee, ledger: Ledger | None, dataset: str | None) -> 
         ledger.check_affordable(dataset, guarantee)
 
 
-def _check(plan: Plan, records: Private[Any]) -> None:
-    with silent():
-        held = opened(records)
-        plan.mechanism.check_records(held)
+def checked_records(plan: Plan, records: Private[Any], rng: np.random.Generator) -> Private[Any]:
+    """The records, once the mechanism has refused none of them; of a large table, in one pass."""
+    held = opened(records)
     if plan.num_records is not None and len(held) != plan.num_records:
         raise InvalidInput(
             f"Expected the {plan.num_records} records that the plan was made for, got {len(held)}. "
             "Plan again for this table."
         )
+    with silent():
+        if not hasattr(held, "settled"):  # of a form that is no table
+            plan.mechanism.check_records(held)
+            return records
+        if not isinstance(held, base.Block) and len(held) > base.LOOK:
+            plan.mechanism.check_place()
+        held.check(plan.mechanism.check_records, rng)
+        return Private(held.settled())
 
 
 @contextlib.contextmanager
@@ -200,6 +266,22 @@ def _charge_stands(receipt: object) -> Iterator[None]:
         yield
     except BaseException as error:
         error.charged = receipt is not None  # type: ignore[attr-defined]
+        if receipt is not None and not isinstance(error, OnedrawError):
+            if not error.args:  # a bare KeyboardInterrupt
+                error.args = (CHARGE_STANDS,)
+            elif hasattr(error, "add_note"):  # Python 3.11
+                error.add_note(CHARGE_STANDS)
+        raise
+
+
+@contextlib.contextmanager
+def _found_before(receipt: object) -> Iterator[None]:
+    """What is wrong with the records could have been found before the charge: the error says how."""
+    try:
+        yield
+    except OnedrawError as error:
+        if receipt is not None:
+            error.advice = (*error.advice, CheckData())
         raise
 
 

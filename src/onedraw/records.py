@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onedraw.errors import InvalidInput
-from onedraw.private import Withheld
+from onedraw.tables.base import Block, Rows
 from onedraw.types import Array
 
 LARGEST = 2.0**53
@@ -38,7 +38,7 @@ def held(values: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Records(Withheld):
+class Records(Block):
     """Private records in working units: features (n, d) and response (n,), finite and ``held``."""
 
     features: Array
@@ -58,3 +58,10 @@ class Records(Withheld):
     def __len__(self) -> int:
         """How many there are; private where neighbours may differ in it."""
         return len(self.response)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.response), int(self.features.shape[1])
+
+    def take(self, rows: Rows) -> Records:
+        return Records(features=self.features[rows], response=self.response[rows])

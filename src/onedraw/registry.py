@@ -21,13 +21,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from onedraw._validate import one_of
+from onedraw.advice import LeaveOut, Set
+from onedraw.cautions import MOST_PARAMETERS_DRAWN
 from onedraw.errors import InvalidInput
 from onedraw.families import FAMILIES
 from onedraw.mechanisms import (
     AdaSSP,
+    AtomSampler,
     BetaBernoulliDraw,
     BetaBernoulliNoiseAware,
     BetaBernoulliSSP,
+    DefensiveRejection,
     GaussianMeanDraw,
     GibbsPosterior,
     LinearNoiseAware,
@@ -36,6 +40,11 @@ from onedraw.mechanisms import (
     Mechanism,
     OnePosterior,
     OutputPerturbation,
+    PenaltyChain,
+    PrivateBarker,
+    PrivateHMC,
+    PrivateSGLD,
+    ProposalDraw,
     Shape,
     TiltedFit,
 )
@@ -52,6 +61,13 @@ MECHANISMS: Mapping[str, type[Mechanism]] = {
         GibbsPosterior,
         LipschitzGibbs,
         OutputPerturbation,
+        ProposalDraw,
+        DefensiveRejection,
+        AtomSampler,
+        PrivateBarker,
+        PenaltyChain,
+        PrivateHMC,
+        PrivateSGLD,
         AdaSSP,
         LinearSSP,
         LinearNoiseAware,
@@ -68,8 +84,6 @@ MECHANISMS: Mapping[str, type[Mechanism]] = {
 }
 """By name, in the order of the tables: regressions, those for a single number, networks, NumPyro models."""
 AUTO = "auto"
-FEWEST_PER_PARAMETER = 15.0
-"""Records times epsilon per parameter, below which a release is mostly noise."""
 DEFAULTS: Mapping[str, type[Mechanism]] = {
     form: kind for kind in (NetworkDraw, ProgramDraw) for form in kind.requirements.forms
 }
@@ -104,12 +118,23 @@ def automatic(request: Request, shape: Shape) -> tuple[Mechanism, str]:
     if shape.model.form in DEFAULTS:
         return DEFAULTS[shape.model.form](), ""
     if request.draws != 1:
+        refuse_draws_that_fail(shape)
         reason = "Several draws were asked for, which only a posterior has."
         return OnePosterior(), reason + far_response(shape)
     if not TiltedFit.requirements.fits(shape.model):
         reason = f"There is no tilted fit for the {shape.model.family.name} family, so a draw is released."
         return OnePosterior(), reason + far_response(shape)
-    return TiltedFit(), below_the_noise(request, shape)
+    return TiltedFit(), ""
+
+
+def refuse_draws_that_fail(shape: Shape) -> None:
+    """Refuse several draws of more parameters than a search copes with, before they are charged for."""
+    if shape.model.num_location > MOST_PARAMETERS_DRAWN:
+        raise InvalidInput(
+            f"Several draws of {shape.model.num_location} parameters would most likely find none, after the "
+            "charge.",
+            advice=[LeaveOut("draws"), Set("mechanism", OnePosterior.name, note=" to try all the same")],
+        )
 
 
 def far_response(shape: Shape) -> str:
@@ -119,24 +144,6 @@ def far_response(shape: Shape) -> str:
     return (
         " No plausible range of the response was declared, so it is taken to be of order one: a draw finds "
         "nothing where it is not."
-    )
-
-
-def below_the_noise(request: Request, shape: Shape) -> str:
-    """A sentence where the release would say next to nothing about the data; empty elsewhere.
-
-    Below about 15 records times epsilon per parameter, coefficients of zero came closer to the truth than
-    any release in simulations.
-    """
-    if shape.num_records is None or not request.num_records_is_public:
-        return ""
-    room = shape.num_records * request.epsilon / max(1, shape.model.num_location * request.rows_per_person)
-    if room >= FEWEST_PER_PARAMETER:
-        return ""
-    return (
-        f"The noise will exceed what the data can tell: {shape.num_records} records at epsilon "
-        f"{request.epsilon:g} are {room:.2g} per parameter, and below about {FEWEST_PER_PARAMETER:g} "
-        "coefficients of zero come closer to the truth."
     )
 
 

@@ -61,8 +61,8 @@ def test_a_contradicted_claim_has_its_own_code(cli, monkeypatch):
 
     class Loud(BetaBernoulliSSP):
         @property
-        def noise_scale(self):
-            return super().noise_scale / 8.0
+        def _moved(self):
+            return super()._moved / 8.0
 
     loud = dataclasses.replace(sound, build=lambda model: Loud(draws=50))
     monkeypatch.setitem(subjects.SUBJECTS, sound.name, loud)

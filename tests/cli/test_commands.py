@@ -100,8 +100,7 @@ def test_a_missing_column_is_named_by_the_release(cli, release):
     cli.write_csv(cli.folder / "new.csv", {cli.marker: [1], "age": [2]})
     result = cli.run("predict", "release.json", "new.csv")
     assert result.exit_code == 2
-    assert "has no column 'smoker'" in result.stderr
-    assert cli.marker not in result.output
+    assert f"has no column 'smoker'. It has 2: '{cli.marker}', 'age'." in result.stderr  # names are public
 
 
 def test_an_empty_line_of_a_single_column_is_a_missing_value_and_not_skipped(cli):
@@ -122,7 +121,7 @@ def test_no_rows_to_predict_is_an_error(cli, release):
 def test_show_prints_guarantee_evidence_assumptions_and_parameters(cli, release):
     result = cli.run("show", "release.json")
     assert result.exit_code == 0, result.stderr
-    for text in (str(release.guarantee), release.evidence.statement, *release.assumptions, "SEEDED"):
+    for text in (release.statement, release.evidence.statement, *release.assumptions, "SEEDED"):
         assert text in result.stdout
     for name, value in release.named_parameters().items():
         assert re.search(rf"^{re.escape(name)} +{re.escape(f'{value:.6g}')}", result.stdout, re.MULTILINE)
@@ -179,8 +178,9 @@ def test_intervals_are_shown_where_there_are_draws_enough(cli):
     shown = cli.run("show", "release.json").stdout
     expected = from_release(onedraw.Release.from_json(cli.folder / "release.json")).summary()
     for output in (fitted.stdout, shown):
-        assert "95% low" in output
-        assert re.search(rf"^x .* {expected.low[0]:#.4g} +{expected.high[0]:#.4g}$", output, re.MULTILINE)
+        table = str(expected).splitlines()[1:4]  # the header and two parameters, as Python prints them
+        assert table[0].split()[-5:] == ["z", "p", "95%", "low", "high"]
+        assert "\n".join(table) in output
     assert cli.json("show", "release.json")["intervals"]["low"] == list(expected.low)
     narrow = cli.json("show", "release.json", "--level", "0.5")["intervals"]
     assert narrow["level"] == 0.5
@@ -293,7 +293,7 @@ def test_the_ledger_shows_its_budgets_and_history(cli, release):
 def test_verify_compares_with_releases_and_has_a_code_for_alterations(cli, release):
     sound = cli.run("ledger", "verify", "budget.db", "release.json")
     assert sound.exit_code == 0
-    assert "sound: 3 rows, 1 receipts compared" in sound.stdout
+    assert "sound: 4 rows, 1 receipts compared" in sound.stdout
     cli.run("ledger", "create", "other.db", "patients", "--epsilon", "1")
     altered = cli.run("ledger", "verify", "other.db", "release.json")
     assert altered.exit_code == 5

@@ -10,8 +10,8 @@ import pytest
 
 import onedraw
 from onedraw import advice
-from onedraw.advice import AskLedger, Do, LeaveOut, Set
-from onedraw.mechanisms import OnePosterior, OutputPerturbation
+from onedraw.advice import AskLedger, CheckData, Declare, Do, LeaveOut, Set
+from onedraw.mechanisms import OnePosterior, OutputPerturbation, TiltedFit
 
 PYTHON = re.compile(r"\b(?!neighbours=)\w+=(?:'|\.\.\.|\[)|Ledger\(|\w+\(\w+=")
 """Advice as Python has it: a keyword with a text, a call. Facts may say neighbours='add_remove'."""
@@ -103,8 +103,9 @@ MISTAKES = {
     "an unknown data set": (
         lambda ledger: fit(ledger=ledger, dataset="zoo"),
         ("--ledger", "budget.db", "--dataset", "zoo"),
-        "Register it: Ledger('{path}').create('zoo', epsilon=...).",
-        "Register it: onedraw ledger create {path} zoo --epsilon ....",
+        "it has: 'patients'. Register it, if these people are in none of them (two budgets for the same "
+        "people add up): Ledger('{path}').create('zoo', epsilon=...).",
+        "add up): onedraw ledger create {path} zoo --epsilon ....",
     ),
     "another relation": (
         lambda ledger: fit(neighbours="add_remove", ledger=ledger, dataset="patients"),
@@ -149,13 +150,16 @@ def test_a_release_without_intervals_says_so_in_the_language_of_its_reader(cli):
         fit(random_state=0, mechanism="one_posterior").summary()
 
 
-def test_nobody_is_advised_to_pay_for_a_curvature_that_gives_no_intervals():
+def test_nobody_pays_for_a_curvature_that_gives_no_intervals(cli):
     X, y = table()
-    linear = onedraw.LinearRegression(epsilon=1.0, random_state=0).fit(X, y.astype(float))
-    for fitted in (linear, fit(random_state=0, neighbours="add_remove")):
-        with pytest.raises(onedraw.InvalidInput, match="have not been studied") as refused:
-            fitted.summary()
-        assert "inference" not in str(refused.value)
+    cli.write_csv(cli.folder / "small.csv", {"a": X[:, 0], "b": X[:, 1], "y": y})
+    asked = ("--mechanism", "tilted_fit", *option("inference=true"))
+    told = cli.fit(*asked, data="small.csv", target="y", columns=None)
+    assert told.exit_code != 0
+    assert "too few for intervals" in told.stderr
+    assert "--mechanism-option inference=false" in told.stderr
+    with pytest.raises(onedraw.InvalidInput, match=r"Set mechanism=TiltedFit\(inference=False\)"):
+        fit(random_state=0, mechanism=TiltedFit(inference=True))
 
 
 def test_an_option_without_a_mechanism_is_answered_with_those_that_have_it(cli):
@@ -175,6 +179,8 @@ def test_every_kind_of_advice_is_frozen_and_speaks_both_languages():
         Do: Do("use fewer features"),
         Set: Set("draws", "auto"),
         LeaveOut: LeaveOut("delta"),
+        Declare: Declare("unknown", "nearest"),
+        CheckData: CheckData(),
         AskLedger: AskLedger("see", "a.db", "verify"),
     }
     kinds = [k for k in vars(advice).values() if isinstance(k, type) and issubclass(k, advice.Advice)]

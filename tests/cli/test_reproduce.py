@@ -34,7 +34,22 @@ def test_an_experiment_writes_its_files_and_says_whether_the_claim_holds(reprodu
     for version in ("corrected", "as-published"):
         stem = f"gaussian-calibration.{version}"
         assert {f"{stem}.csv", f"{stem}.json", f"{stem}.epsilon.png", f"{stem}.epsilon.svg"} <= names
-    assert "does not hold (0 of 4)" in (tmp_path / "page.md").read_text()
+    page = (tmp_path / "page.md").read_text()
+    assert page.startswith("> **This page comes from a smoke run**")
+    assert "does not hold (0 of 4)" not in page  # a smoke run judges nothing
+
+
+def test_pictures_and_page_are_written_again_without_computing(reproduce, tmp_path):
+    where = ("gaussian-calibration", "--out", "out", "--page", "page.md")
+    assert reproduce(*where, "--size", "smoke").exit_code == 0
+    cells = tmp_path / "out" / "cells" / "gaussian-calibration.jsonl"
+    cells.unlink()
+    picture = tmp_path / "out" / "gaussian-calibration.corrected.epsilon.png"
+    before = picture.read_bytes()
+    picture.unlink()
+    assert reproduce(*where, "--redraw").exit_code == 0
+    assert picture.read_bytes() == before
+    assert not cells.exists()
 
 
 def test_the_answer_can_be_had_as_json(reproduce):

@@ -115,8 +115,11 @@ def test_several_draws_are_released_together_and_averaged(kind):
     model = kind(epsilon=5.0, draws=4, random_state=0).fit(X, y)
     draws = model.release_.parameters
     assert len(model.release_.draws) == model.guarantee_.draws == 4
-    np.testing.assert_allclose(model.coef_.ravel(), draws.coef.mean(axis=0).ravel(), atol=1e-12)
-    np.testing.assert_allclose(model.intercept_, draws.intercept.mean(axis=0), atol=1e-12)
+    mean = model.release_.estimate
+    np.testing.assert_allclose(mean.coef[0], draws.coef.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(mean.intercept[0], draws.intercept.mean(axis=0), atol=1e-12)
+    # What is printed has no drift: a mean of draws lies too far out, never too far in.
+    assert (np.abs(model.coef_.ravel()) <= np.abs(mean.coef.ravel()) + 1e-12).all()
     assert model.guarantee_.epsilon == 5.0
     assert model.guarantee_.bounded_range == pytest.approx(5.0 / 4)
 
@@ -367,7 +370,9 @@ def test_rows_per_person_and_neighbours_set_the_weight(kind):
     many, other = release(rows_per_person=3), release(neighbours="add_remove")
     weight = base.mechanism.numbers["weight"]
     assert many.mechanism.numbers["weight"] == pytest.approx(weight / 3)
-    assert other.mechanism.numbers["weight"] == pytest.approx(weight * 2)
+    gain = other.mechanism.numbers["weight"] / weight
+    counts = kind in (onedraw.PoissonRegressor, onedraw.NegativeBinomialRegressor)
+    assert 2.0 < gain < 4.0 if counts else gain == pytest.approx(2.0)  # no count has the whole width
     assert many.guarantee.rows_per_person == 3
     assert "Each person holds at most 3 rows." in many.assumptions
     assert "Each person holds one row." in base.assumptions
@@ -456,11 +461,20 @@ def test_an_empty_table_is_told_from_one_person_only_where_n_is_public(kind):
 def test_classes_are_an_assumption_only_when_read_from_the_labels():
     X, y = draw_data(onedraw.LogisticRegression)
     read = onedraw.LogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
-    declared = onedraw.LogisticRegression(epsilon=1.0, classes=[1, 0], random_state=0).fit(X, y)
+    declared = onedraw.LogisticRegression(epsilon=1.0, classes=[0, 1], random_state=0).fit(X, y)
     assert any("set of classes is public" in line for line in read.release_.assumptions)
     assert not any("set of classes" in line for line in declared.release_.assumptions)
     assert declared.classes_.tolist() == read.classes_.tolist() == [0, 1]
     assert declared.release_.draws == read.release_.draws
+
+
+def test_classes_keep_their_declared_order_and_the_model_is_about_the_last():
+    X, y = draw_data(onedraw.LogisticRegression)
+    turned = onedraw.LogisticRegression(epsilon=50.0, classes=[1, 0], random_state=0).fit(X, y)
+    straight = onedraw.LogisticRegression(epsilon=50.0, classes=[0, 1], random_state=0).fit(X, y)
+    assert turned.classes_.tolist() == [1, 0]
+    assert (np.sign(turned.coef_) == -np.sign(straight.coef_)).all()
+    assert (turned.predict(X) == straight.predict(X)).mean() > 0.9
 
 
 def test_a_declared_class_may_be_absent():

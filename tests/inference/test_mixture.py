@@ -81,7 +81,7 @@ def test_the_covariance_is_positive_definite_with_the_standard_errors_on_its_dia
 
 
 def test_contrasts_that_are_not_independent_rows_are_refused():
-    with pytest.raises(InvalidInput, match="linearly independent rows of length 3"):
+    with pytest.raises(InvalidInput, match="linearly independent rows, got 2 of which some follow"):
         ONE.wald(np.array([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]]))
     with pytest.raises(InvalidInput, match="0 < level < 1"):
         ONE.interval(95.0)

@@ -82,3 +82,19 @@ def test_rows_are_not_stored_and_the_sketch_is_not_shown(ledger):
     ledger.fingerprint("adult", [["Ada Lovelace"]], [1])
     assert b"Ada" not in Path(ledger.path).read_bytes()
     assert "sketch" not in str(ledger.history())
+
+
+def test_the_sketch_of_a_stream_is_that_of_all_distinct_rows():
+    """By its definition: the smallest digests of the set of rows, repeated rows counted once."""
+    rows = [(i % 500, float(i % 500) / 7.0) for i in range(2000)]
+    every = {sketch(b"key", [row])[0] for row in rows}
+    assert sketch(b"key", iter(rows)) == tuple(sorted(every)[:SIZE])
+
+
+def test_a_dataset_has_the_sketch_of_its_rows(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    datasets = pytest.importorskip("pyarrow.dataset")
+    columns = {"age": [61, 47, 33], "smoker": ["yes", None, "no"]}
+    parquet.write_table(arrow.table(columns), tmp_path / "rows.parquet", row_group_size=2)
+    rows = list(zip(*columns.values(), strict=True))
+    assert sketch(b"key", table_rows(datasets.dataset(tmp_path))) == sketch(b"key", rows)

@@ -235,11 +235,13 @@ def test_a_charge_may_cover_more_rows_than_declared(ledger):
 
 
 def test_an_unknown_name_gets_a_suggestion(ledger):
-    with pytest.raises(UnknownDataset, match=r"no dataset 'adlut'\. Did you mean 'adult'") as caught:
+    with pytest.raises(
+        UnknownDataset, match=r"no dataset 'adlut'; it has: 'adult'. Did you mean 'adu"
+    ) as caught:
         ledger.charge("adlut", Guarantee(epsilon=0.1))
     assert caught.value.dataset == "adlut"
     for ask in (ledger.show, ledger.history, lambda name: ledger.fingerprint(name, [[1]])):
-        with pytest.raises(UnknownDataset, match=r"Register it: Ledger\(.*\)\.create\('zzz', epsilon="):
+        with pytest.raises(UnknownDataset, match=r"Register it, .*: Ledger\(.*\)\.create\('zzz', epsilon="):
             ask("zzz")
 
 

@@ -173,8 +173,12 @@ def test_parameter_range_is_reached_and_never_exceeded(family: Family, b: float)
     reached = float(np.ptp(loss, axis=1).max())  # one record (a row), two parameters
     searched = float(np.ptp(search(family, 1.0 + b, seed=3), axis=1).max())
     if isinstance(family, Poisson | NegativeBinomial):
-        # No mean makes a positive count certain, and a large one is certain of nothing: an upper bound.
-        assert max(reached, searched) >= 0.5 * claimed
+        # No mean makes a positive count certain, and a large one is certain of nothing: less than 1/b.
+        fine = np.linspace(-8.0, 14.0, 40_001)[None, :]
+        loss = BetaDivergence(family).value(np.arange(40.0)[:, None], fine, 1.0 + b)
+        searched = max(searched, float(np.ptp(loss, axis=1).max()))
+        # Tails that fall slowly leave some slack in the bound of I for small b.
+        assert max(reached, searched) >= (0.985 if isinstance(family, Poisson) else 0.7) * claimed
     else:
         assert reached >= 0.99 * claimed
     assert max(reached, searched) <= (1.0 + TOLERANCE) * claimed
@@ -198,7 +202,10 @@ def test_certificate_is_consistent_with_itself(family: Family, b: float) -> None
     bounds = BetaDivergence(family).loss_bounds(1.0 + b)
     width = bounds.upper - bounds.lower
     assert bounds.observation_sensitivity == pytest.approx(width, rel=1e-10)
-    assert bounds.parameter_range == pytest.approx(width, rel=1e-10)
+    if isinstance(family, Poisson | NegativeBinomial):  # certified by itself: no count has the whole width
+        assert 0.5 * width < bounds.parameter_range < width
+    else:
+        assert bounds.parameter_range == pytest.approx(width, rel=1e-10)
     expected = math.exp((1.0 + b - 1.0) * family.log_sup_density) / (1.0 + b - 1.0)  # M^b / b
     assert width == pytest.approx(expected, rel=1e-10)
 
@@ -323,10 +330,10 @@ def test_gibbs_bernoulli_certificate_is_attained_and_its_width_is_the_bound(boun
 @pytest.mark.parametrize("bound", [0.5, 2.0, 15.0])
 def test_gibbs_categorical_certificate_is_attained_and_never_exceeded(num_classes: int, bound: float) -> None:
     family = Categorical(num_classes=num_classes)
-    loss = Gibbs(family, predictor_bound=bound)
-    bounds = loss.loss_bounds()
+    bounds = Gibbs(family, predictor_bound=bound).loss_bounds()
     eta = np.tensordot(family.contrasts.T, vertices(num_classes, bound), axes=1)
-    values = loss.value(np.arange(num_classes, dtype=float)[:, np.newaxis], eta)
+    # The density itself: the loss with a bound is held within its certificate, whatever that says.
+    values = -family.log_density(np.arange(num_classes, dtype=float)[:, np.newaxis], eta)
     assert float(values.min()) == pytest.approx(bounds.lower, rel=1e-9)
     assert float(values.max()) == pytest.approx(bounds.upper, rel=1e-9)
     assert bounds.observation_sensitivity == pytest.approx(bounds.upper - bounds.lower)

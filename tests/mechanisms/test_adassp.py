@@ -7,7 +7,6 @@ from scipy import stats
 
 from onedraw.families import Gaussian
 from onedraw.mechanisms import AdaSSP, Shape
-from onedraw.mechanisms._linear import symmetric
 from onedraw.model import RegressionModel
 from onedraw.privacy import Request
 from onedraw.records import Records
@@ -89,16 +88,6 @@ def test_the_three_releases_compose_to_delta(neighbours):
     assert exact(ratios) == pytest.approx(delta, rel=1e-4)
     for i in range(3):
         assert exact(np.where(np.arange(3) == i, 2 * ratios, ratios)) > 10 * delta
-
-
-@pytest.mark.statistical
-def test_the_noise_is_symmetric_and_standard():
-    """Kolmogorov-Smirnov at level 1e-4 with a fixed seed."""
-    rng = np.random.default_rng(1)
-    noise = np.array([symmetric(rng.standard_normal((3, 3))) for _ in range(2000)])
-    np.testing.assert_array_equal(noise, noise.transpose(0, 2, 1))
-    for i, j in zip(*np.triu_indices(3), strict=True):
-        assert stats.kstest(noise[:, i, j], "norm").pvalue > 1e-4
 
 
 @pytest.mark.statistical

@@ -143,6 +143,22 @@ def test_a_chain_planned_without_the_number_of_records_is_refused_before_the_cha
     ledger = onedraw.Ledger(tmp_path / "budget.db")
     ledger.create("patients", epsilon=1.0, delta=0.2, delta_for_charges=0.1)
     many = Records(features=np.ones((1000, 1)), response=np.ones(1000))
-    with pytest.raises(onedraw.InvalidInput, match="more than 1e\\+06"):
+    with pytest.raises(onedraw.InvalidInput, match="needs the number of records before it is charged for"):
         released(calibrated(num_records=None), many, ledger=ledger, dataset="patients")
     assert ledger.show("patients").spent == 0.0
+
+
+def test_the_smoothness_is_that_of_the_most_curved_table():
+    """All rows as long as allowed, in one direction, at zero: the curvature is w n X^2/4 and the prior's."""
+    mechanism = LipschitzGibbs(feature_norm=2.0, draw="langevin", prior_scale=0.3)
+    shape = Shape(model=SLOPE, num_records=10)
+    mechanism = mechanism.calibrate(Request(epsilon=0.5, delta=0.3), shape)
+    rows = Records(features=np.full((10, 1), 2.0), response=TEN.response)
+    posterior = mechanism.posterior(rows)
+    step = 1e-3
+    heights = [posterior.log_density(np.array([[at]]))[0] for at in (-step, 0.0, step)]
+    bend = -(heights[0] - 2.0 * heights[1] + heights[2]) / step**2
+    assert bend > 1.01 * 0.3**-2  # the data bend it too
+    expected = schedule(curvature=0.3**-2, smoothness=bend, dim=1, error=mechanism.sampler_error)
+    planned = mechanism.drawn_by.planned(posterior)
+    assert planned.steps == pytest.approx(expected.steps, rel=1e-3)

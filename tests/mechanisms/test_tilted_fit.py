@@ -1,30 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tilted fit releases together is paid for together. Its laws and certificates: ``tests/tilted``."""
 
+import dataclasses
 import math
 
 import pytest
 
-from onedraw.families import Bernoulli, Categorical
+from onedraw.errors import InvalidInput
+from onedraw.families import Bernoulli, Categorical, Gaussian
 from onedraw.mechanisms import Shape, TiltedFit
 from onedraw.model import RegressionModel
 from onedraw.privacy import Request
 
-SHAPE = Shape(model=RegressionModel(family=Bernoulli(), features=("a", "b")))
+BOUNDS = ((-1.0, 1.0), (-1.0, 1.0))
+SHAPE = Shape(
+    model=RegressionModel(family=Bernoulli(), features=("a", "b"), feature_bounds=BOUNDS), num_records=60
+)
+UNBOUNDED = Shape(model=RegressionModel(family=Bernoulli(), features=("a", "b")), num_records=60)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 @pytest.mark.parametrize("share", [0.1, 0.5])
 def test_the_fit_and_its_curvature_share_the_budget(share, delta):
     request = Request(epsilon=2.0, delta=delta, neighbours="add_remove", rows_per_person=3)
-    mechanism = TiltedFit(inference=True, curvature_share=share).calibrate(request, SHAPE)
+    private = Shape(model=SHAPE.model)
+    mechanism = TiltedFit(inference=True, curvature_share=share).calibrate(request, private)
     fit, curvature = mechanism.terms, mechanism.terms_of_curvature
     assert curvature.epsilon == pytest.approx(share * 2.0)
-    assert fit.epsilon + curvature.epsilon == pytest.approx(2.0)
-    assert fit.epsilon + curvature.epsilon <= 2.0 * (1 + 1e-12)
+    assert fit.epsilon + fit.count_epsilon + curvature.epsilon == pytest.approx(2.0, rel=1e-12)
     assert fit.delta + curvature.delta <= delta * (1 + 1e-12)
     for part in (fit, curvature):
         assert (part.neighbours, part.rows_per_person) == ("add_remove", 3)
+
+
+@pytest.mark.parametrize("inference", [True, False])
+def test_units_that_are_found_privately_are_paid_for(inference, released, examples):
+    request = Request(epsilon=2.0, neighbours="add_remove", rows_per_person=3)
+    private = Shape(model=UNBOUNDED.model)
+    mechanism = TiltedFit(inference=inference).calibrate(request, private)
+    units, curvature = mechanism.terms_of_units, mechanism.terms_of_curvature
+    fit = mechanism.terms
+    spent = units.epsilon + fit.epsilon + fit.count_epsilon + (curvature.epsilon if inference else 0.0)
+    assert spent == pytest.approx(2.0, rel=1e-12)
+    assert (units.neighbours, units.rows_per_person) == ("add_remove", 3)
+    found = released(mechanism, examples.records(UNBOUNDED.model), 0)
+    assert len(found.statistics["feature_units"].values) == 2
+    assert found.mechanism.numbers["epsilon_of_units"] == units.epsilon
+
+
+def test_a_public_cut_or_public_bounds_leave_nothing_to_find():
+    for mechanism, shape in ((TiltedFit(cut=2.0), UNBOUNDED), (TiltedFit(), SHAPE)):
+        found = mechanism.calibrate(Request(epsilon=2.0), shape)
+        assert found.terms_of_units is None
+        assert found.terms.epsilon == 2.0
 
 
 def test_without_inference_the_fit_has_all_of_it_and_no_curvature_is_released(released, examples):
@@ -33,7 +61,7 @@ def test_without_inference_the_fit_has_all_of_it_and_no_curvature_is_released(re
     assert mechanism.terms_of_curvature is None
     data = examples.records(SHAPE.model)
     assert "curvature" not in released(mechanism, data, 0).statistics
-    whole = TiltedFit(inference=True).calibrate(Request(epsilon=2.0), SHAPE)
+    whole = TiltedFit(inference=True).calibrate(Request(epsilon=2.0), Shape(model=SHAPE.model))
     assert "curvature" in released(whole, data, 0).statistics
 
 
@@ -47,8 +75,68 @@ def test_most_of_epsilon_buys_the_tilt_however_many_classes_there_are(classes):
 
 @pytest.mark.parametrize("epsilon", [1.0, 1e-2, 1e-4])
 def test_the_last_bits_of_a_noisy_curvature_are_dropped_whatever_its_noise(epsilon, released, examples):
-    mechanism = TiltedFit(inference=True).calibrate(Request(epsilon=epsilon), SHAPE)
+    mechanism = TiltedFit(inference=True).calibrate(Request(epsilon=epsilon), Shape(model=SHAPE.model))
     found = released(mechanism, examples.records(SHAPE.model), 0).statistics
     noise = min(found["curvature_sd"].values)
     assert found["curvature"].step == pytest.approx(2.0**-40 * noise, rel=0.5)
     assert found["curvature"].step >= 2**8 * math.ulp(noise)
+
+
+def test_robust_errors_cost_the_share_of_the_curvature_twice(released, examples):
+    whole = TiltedFit(inference="robust", curvature_share=0.1).calibrate(Request(epsilon=20.0), SHAPE)
+    assert whole.terms.epsilon + 2 * whole.terms_of_curvature.epsilon == pytest.approx(20.0, rel=1e-12)
+    found = released(whole, examples.records(SHAPE.model), 0).statistics
+    assert {"curvature", "curvature_sd", "score_products", "score_products_sd"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"inference": "sandwich"}, "one of 'auto', 'robust'"),
+        ({"inference": "robust", "curvature_share": 0.5}, "below 0.5 for robust"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, message):
+    with pytest.raises(InvalidInput, match=message):
+        TiltedFit(**options).calibrate(Request(epsilon=1.0), SHAPE)
+
+
+def sized(records, **facts):
+    return Shape(model=dataclasses.replace(SHAPE.model, **facts), num_records=records)
+
+
+@pytest.mark.parametrize("inference", [True, "robust"])
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (sized(100), "too few for intervals: about .* would be the least"),
+        (sized(10**6, family=Categorical(num_classes=3), classes=(0, 1, 2)), "more than two classes"),
+        (sized(10**6, fit_intercept=False, feature_bounds=None), "need declared feature bounds"),
+        (sized(10**6, fit_intercept=False, family=Gaussian()), "need an intercept"),
+    ],
+)
+def test_a_curvature_that_gives_no_intervals_is_refused_beforehand(shape, message, inference):
+    with pytest.raises(InvalidInput, match=message) as refused:
+        TiltedFit(inference=inference).calibrate(Request(epsilon=1.0), shape)
+    assert "inference=False" in str(refused.value)
+    assert TiltedFit().calibrate(Request(epsilon=1.0), shape).terms_of_curvature is None
+
+
+@pytest.mark.parametrize(
+    ("records", "request_", "reason"),
+    [
+        (10**5, {}, None),
+        (10**5, {"neighbours": "add_remove"}, "the number of rows is private"),
+        (None, {}, "the number of rows is not known"),
+        (900, {}, "most releases have them from about 1.2e+03 records, or epsilon 1.3"),
+    ],
+)
+def test_a_curvature_is_released_by_default_where_intervals_usually_follow(records, request_, reason):
+    mechanism = TiltedFit().calibrate(Request(epsilon=1.0, **request_), sized(records))
+    if reason is None:
+        assert mechanism.terms_of_curvature.epsilon == pytest.approx(0.2)
+        assert "0.2 of epsilon" in mechanism.remark
+    else:
+        assert mechanism.terms_of_curvature is None
+        assert mechanism.terms.epsilon + mechanism.terms.count_epsilon == 1.0
+        assert reason in mechanism.remark

@@ -92,14 +92,14 @@ def test_a_fit_is_charged_before_it_is_made(tmp_path):
 def test_labels_are_not_read_without_budget_where_the_schedule_needs_the_number_of_rows(
     ledger_exists, tmp_path
 ):
-    """Undeclared classes are read from the labels, so the budget is checked before that, for 300 rows."""
+    """Undeclared classes would be read from the labels: where a ledger is charged they must be declared."""
     model = onedraw.MLPClassifier(**{**COMMON, "mechanism": DPSGD(epochs=1)})
     if ledger_exists:
         ledger = onedraw.Ledger(tmp_path / "budget.db")
         ledger.create("patients", epsilon=1.0, delta=1e-4, delta_for_charges=1e-4)
         model.set_params(ledger=ledger, dataset="patients")
-    refused = onedraw.BudgetExceeded if ledger_exists else onedraw.InvalidInput
-    with pytest.raises(refused):
+    why = "declared classes where a ledger is charged" if ledger_exists else "class"
+    with pytest.raises(onedraw.InvalidInput, match=why):
         model.fit(X, ["all of them are of one class"] * 300)
 
 

@@ -441,13 +441,13 @@ def test_a_plan_is_made_of_names_shapes_and_types():
 
 
 def test_records_are_read_only_after_the_budget_was_found_to_do(tmp_path):
-    """Records that are refused when they are read cost nothing."""
+    """They are charged for first: that they are refused tells about them."""
     ledger = onedraw.Ledger(tmp_path / "budget.db")
     ledger.create("patients", epsilon=1.0)
     private = PrivateModel(logistic, epsilon=1.0, ledger=ledger, dataset="patients")
     with pytest.raises(InvalidInput, match="Expected finite numbers in column 'x'"):
         private.release({"x": np.array([1.0, np.nan]), "y": np.zeros(2)})
-    assert ledger.show("patients").charges == 0
+    assert ledger.show("patients").unreleased == 1
 
 
 def test_nothing_that_holds_records_shows_them():

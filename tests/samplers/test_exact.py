@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import optimize, special
 
 import onedraw
 from onedraw.errors import AcceptanceTooLow, NonFiniteDensity
@@ -37,6 +38,12 @@ DRAWS = 10_000
 
 @pytest.mark.statistical
 def test_draws_follow_the_posterior(case: Any, reference: Any) -> None:
+    if case is reference.CASES["outliers in x, heavy"]:
+        # A spike 2e-8 wide, five nats above the rest, with a few ten-thousandths of the mass: the search
+        # finds it, the envelope has too little of it, and nothing is released.
+        with pytest.raises(AcceptanceTooLow):
+            RejectionSampler().sample(case.posterior(), DRAWS, np.random.default_rng(11))
+        return
     draws = RejectionSampler().sample(case.posterior(), DRAWS, np.random.default_rng(11))
     assert draws.values.shape == (DRAWS, case.posterior().dim)
     p_values = reference.Oracle(case).p_values(case.natural(draws.values))
@@ -217,7 +224,10 @@ def test_the_bound_must_hold_for_the_stated_number_of_proposals(reference: Any) 
     for number in (64, 3000):
         draws = RejectionSampler(num_proposals=number).sample(posterior, 1, np.random.default_rng(0))
         assert draws.diagnostics["proposals"] >= number
-        assert f"held in {number} fresh proposals" in draws.evidence.statement
+        statement = draws.evidence.statement
+        assert f"held in {number} fresh proposals" in statement
+        assert "if the search found every peak of the posterior" in statement
+        assert "confidence" not in statement
 
 
 def test_a_hopeless_posterior_is_refused_with_advice_that_exists() -> None:
@@ -258,6 +268,43 @@ def test_a_density_that_is_not_a_number_is_an_error() -> None:
     )
     with np.errstate(all="ignore"), pytest.raises(NonFiniteDensity, match="feature_bounds"):
         RejectionSampler().sample(posterior, 1, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("n", "d", "epsilon"), [(4000, 10, 1.0), (6000, 20, 0.5)])
+def test_the_bound_is_at_the_top_of_the_ratio(n: int, d: int, epsilon: float) -> None:
+    """Against SciPy's ascents on the same envelope from the best of many proposals. Ascents that stop when
+    gradients stall end 0.1 to 0.3 nats below it, and the margin is 0.05.
+    """
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1.0, 1.0, size=(n, d))
+    posterior = Posterior(
+        loss=BetaDivergence(Bernoulli()),
+        beta=2.0,
+        weight=0.5 * epsilon,
+        prior=Prior(scale=3.0),
+        features=x,
+        response=(rng.random(n) < special.expit(x @ rng.normal(size=d))).astype(float),
+    )
+    modes = exact.find_modes(posterior, rng)
+    fit = fitting.fit_envelope(posterior, modes, 1, rng)
+    root = np.linalg.cholesky(np.linalg.inv(modes[0].precision))
+
+    def fall(white: Any) -> tuple[float, Any]:
+        theta = (modes[0].location + root @ white)[None, :]
+        value, gradient = posterior.log_density_and_gradient(theta)
+        ratio = value[0] - fit.envelope.log_density(theta)[0]
+        return -ratio, -root.T @ (gradient - fit.envelope.gradient(theta))[0]
+
+    thetas = fit.envelope.sample(rng, 500)
+    ratio = posterior.log_density(thetas) - fit.envelope.log_density(thetas)
+    starts = [modes[0].location, *thetas[np.argsort(ratio)[-2:]]]
+    tops = [
+        -optimize.minimize(
+            fall, np.linalg.solve(root, s - modes[0].location), jac=True, method="L-BFGS-B"
+        ).fun
+        for s in starts
+    ]
+    assert max(tops) <= fit.bound + 0.01
 
 
 # -- reproducible, and nothing private leaves
@@ -337,6 +384,9 @@ def test_mixture_gradients_match_differences() -> None:
     step = 1e-6 * np.eye(2)
     numeric = [(mixture.log_density(points + h) - mixture.log_density(points - h)) / 2e-6 for h in step]
     np.testing.assert_allclose(mixture.gradient(points), np.stack(numeric, axis=1), atol=1e-7)
+    for point in points:
+        bends = [(mixture.gradient((point + h)[None]) - mixture.gradient((point - h)[None]))[0] for h in step]
+        np.testing.assert_allclose(mixture.hessian(point), np.stack(bends) / 2e-6, atol=1e-6)
 
 
 def test_more_draws_than_one_batch_are_returned_in_full(reference: Any) -> None:

@@ -127,9 +127,11 @@ def test_a_quantile_of_many_values_is_found():
 
 def test_the_cap_is_near_the_quantile_and_falls_back_to_one():
     y = np.random.default_rng(0).poisson(6.0, size=20_000).astype(float)
-    assert cap_of_counts(y, epsilon=1.0, rng=np.random.default_rng(0)) == 8
-    empty = [cap_of_counts(y[:0], epsilon=1.0, rng=np.random.default_rng(seed)) for seed in range(200)]
-    assert np.mean(np.array(empty) == 1) == pytest.approx((1 / CAPS[0]) / (1 / CAPS).sum(), abs=0.15)
+    assert cap_of_counts(y, tau=0.8, epsilon=1.0, rng=np.random.default_rng(0)) == 8
+    empty = [
+        cap_of_counts(y[:0], tau=0.8, epsilon=1.0, rng=np.random.default_rng(seed)) for seed in range(200)
+    ]
+    assert np.mean(np.array(empty) == 1) == pytest.approx(1 / (CAPS**-2.0).sum(), abs=0.1)
 
 
 def test_the_spread_of_normal_residuals_is_their_standard_deviation():

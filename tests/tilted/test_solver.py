@@ -9,12 +9,19 @@ import pytest
 from scipy import optimize, special
 
 from onedraw.errors import SamplingError
+from onedraw.tables import base
 from onedraw.tilted import solver
 from onedraw.tilted.calibration import calibrate
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.softmax_loss import Softmax
-from onedraw.tilted.sums import ArraySums
+from onedraw.tilted.sums import LONG, UNIT, Slope, Sums, _predictor
+from onedraw.tilted.weights import Rows
+
+
+def over(loss, design, response, weight=None):
+    rows = Rows(design=design, response=response, weight=weight, geometry="cube")
+    return Sums(loss=loss, table=rows)
 
 
 def problem(loss, n=300, p=4, seed=0, weighted=True):
@@ -28,9 +35,7 @@ def problem(loss, n=300, p=4, seed=0, weighted=True):
         Softmax: rng.integers(3, size=n),
     }[type(loss)].astype(float)
     weight = rng.uniform(0.2, 1.0, n) if weighted else None
-    return ArraySums(loss=loss, design=z, response=y, weight=weight), rng.normal(
-        size=(loss.num_predictors, p)
-    ) * 5.0
+    return over(loss, z, y, weight), rng.normal(size=(loss.num_predictors, p)) * 5.0
 
 
 LOSSES = [
@@ -53,12 +58,12 @@ def test_the_minimiser_is_that_of_a_root_finder(loss, weighted):
 
     def gradient(theta):
         theta = theta.reshape(sums.shape)
-        eta = sums.design @ theta.T
-        slope = loss.slope(sums.response, eta if loss.num_predictors > 1 else eta[:, 0])
+        eta = sums.table.design @ theta.T
+        slope = loss.slope(sums.table.response, eta if loss.num_predictors > 1 else eta[:, 0])
         slope = slope.reshape(-1, loss.num_predictors) * (
-            1.0 if sums.weight is None else sums.weight[:, None]
+            1.0 if sums.table.weight is None else sums.table.weight[:, None]
         )
-        return (slope.T @ sums.design + 2.0 * theta + tilt).ravel()
+        return (slope.T @ sums.table.design + 2.0 * theta + tilt).ravel()
 
     found = optimize.root(gradient, np.zeros(tilt.size), tol=1e-12)
     assert solved(sums, tilt).ravel() == pytest.approx(found.x, abs=1e-7)
@@ -68,7 +73,7 @@ def test_the_logistic_minimiser_is_that_of_a_general_optimiser():
     sums, tilt = problem(Logistic(), weighted=False)
 
     def value(theta):
-        margin = (2 * sums.response - 1) * (sums.design @ theta)
+        margin = (2 * sums.table.response - 1) * (sums.table.design @ theta)
         return -special.log_expit(margin).sum() + theta @ theta + tilt[0] @ theta
 
     found = optimize.minimize(value, np.zeros(4), method="BFGS", options={"gtol": 1e-7})
@@ -80,8 +85,8 @@ def exact_gradient(sums, theta, ridge, tilt):
     with mpmath.workdps(40):
         t = [mpmath.mpf(v) for v in theta[0].tolist()]
         total = [ridge * a + mpmath.mpf(b) for a, b in zip(t, tilt[0].tolist(), strict=True)]
-        weight = [1.0] * sums.num_records if sums.weight is None else sums.weight.tolist()
-        for z, y, w in zip(sums.design.tolist(), sums.response.tolist(), weight, strict=True):
+        weight = [1.0] * sums.num_records if sums.table.weight is None else sums.table.weight.tolist()
+        for z, y, w in zip(sums.table.design.tolist(), sums.table.response.tolist(), weight, strict=True):
             eta = mpmath.fsum(mpmath.mpf(a) * b for a, b in zip(z, t, strict=True))
             slope = (1 / (1 + mpmath.exp(-eta)) - y) * mpmath.mpf(w)
             total = [s + slope * mpmath.mpf(v) for s, v in zip(total, z, strict=True)]
@@ -116,21 +121,51 @@ def test_a_large_table_goes_through_subsamples_and_ends_at_the_same_point(loss, 
     assert through == pytest.approx(solved(sums, tilt, residual=1e-6), abs=1e-6)
 
 
+def counted(monkeypatch, num_records):
+    """The kernels of all passes over tables of that many records, as they are made."""
+    passes, plain = [], Rows.sum
+
+    def noted(self, kernel):
+        if len(self) == num_records:
+            passes.append(type(kernel).__name__)
+        return plain(self, kernel)
+
+    monkeypatch.setattr(Rows, "sum", noted)
+    return passes
+
+
 def test_few_passes_over_all_records_are_needed(monkeypatch):
-    passes = []
     sums, tilt = problem(Logistic(), n=40_000, p=6, weighted=False)
-    for name in ("gradient", "gradient_and_curvature"):
-        plain = getattr(ArraySums, name)
-
-        def counted(self, *args, _plain=plain, _name=name, **options):
-            if self.num_records == 40_000:
-                passes.append(_name)
-            return _plain(self, *args, **options)
-
-        monkeypatch.setattr(ArraySums, name, counted)
+    passes = counted(monkeypatch, 40_000)
     solved(sums, tilt, residual=1e-6)
-    assert passes.count("gradient_and_curvature") == 1
+    assert passes.count("SlopeAndCurvature") == 1
     assert len(passes) <= 8
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_with_more_records_than_a_look_three_passes_do(loss, monkeypatch):
+    """A look of a tenth of the records; the curvature is that of the moved point."""
+    sums, tilt = problem(loss, n=60_000, p=3)
+    direct = solved(sums, tilt, residual=1e-6)
+    monkeypatch.setattr(base, "LOOK", 6000)
+    moved = np.full(tilt.shape, 1e-3)
+    passes = counted(monkeypatch, 60_000)
+    found = solver.solve(sums, ridge=2.0, tilt=tilt, residual=1e-6, moved=moved, rng=np.random.default_rng(0))
+    assert passes == ["SlopeAndCurvature", "SlopeAndCurvature", "Together"]
+    assert found.theta - moved == pytest.approx(direct, abs=1e-9)
+    assert found.curvature == pytest.approx(sums.gradient_and_curvature(direct + moved)[1], rel=1e-7)
+
+
+def test_a_look_that_misleads_costs_passes_and_nothing_else(monkeypatch):
+    """All records of one class but a few, of which the look may see none."""
+    rng = np.random.default_rng(1)
+    z = np.column_stack([rng.uniform(-1, 1, 20_000), np.ones(20_000)])
+    y = np.zeros(20_000)
+    y[:3] = 1.0
+    sums, tilt = over(Logistic(), z, y), np.array([[3.0, -1.0]])
+    direct = solved(sums, tilt, ridge=0.01, residual=1e-6)
+    monkeypatch.setattr(base, "LOOK", 2000)
+    assert solved(sums, tilt, ridge=0.01, residual=1e-6) == pytest.approx(direct, abs=1e-3)
 
 
 def hard_cases():
@@ -159,7 +194,7 @@ def hard_cases():
 @pytest.mark.parametrize("case", hard_cases())
 def test_the_solver_converges_whatever_the_data(case, ridge):
     loss, z, y = hard_cases()[case]
-    sums = ArraySums(loss=loss, design=z, response=y)
+    sums = over(loss, z, y)
     tilt = np.full((loss.num_predictors, 2), 3.0) * loss.score_bound
     theta = solved(sums, tilt, ridge=ridge, residual=1e-6 * loss.score_bound)
     slope = sums.gradient(theta) + ridge * theta + tilt
@@ -167,7 +202,7 @@ def test_the_solver_converges_whatever_the_data(case, ridge):
 
 
 def test_without_records_the_minimiser_is_the_tilt_over_the_ridge():
-    sums = ArraySums(loss=Logistic(), design=np.zeros((0, 2)), response=np.zeros(0))
+    sums = over(Logistic(), np.zeros((0, 2)), np.zeros(0))
     assert solved(sums, np.array([[3.0, -1.0]]), ridge=2.0)[0] == pytest.approx([-1.5, 0.5])
 
 
@@ -203,7 +238,7 @@ def test_sums_do_not_depend_on_blocks_or_chunks(monkeypatch):
 def test_rounding_leaves_room_for_wide_tables_and_long_parameters(loss):
     """30 long at 400 entries and 100,000 records; else a fit would be charged for and refused."""
     fit = calibrate(loss, epsilon=1.0, dim=400, geometry="ball")
-    one = ArraySums(loss=loss, design=np.zeros((1, 400)), response=np.zeros(1))
+    one = over(loss, np.zeros((1, 400)), np.zeros(1))
     assert 100_000 * one.rounding(30.0 * loss.score_bound) <= 0.9 * fit.residual
 
 
@@ -211,7 +246,7 @@ def test_the_rounding_bound_covers_rows_of_many_entries():
     """Against sums in extended precision; entries of very different sizes."""
     rng = np.random.default_rng(0)
     z, y = rng.uniform(-1, 1, (200, 150)), rng.integers(2, size=200).astype(float)
-    sums = ArraySums(loss=Logistic(), design=z, response=y)
+    sums = over(Logistic(), z, y)
     theta = rng.normal(size=(1, 150)) * 10.0 ** rng.uniform(-3, 1, 150)
     with mpmath.workdps(40):
         eta = [mpmath.fdot(row.tolist(), theta[0].tolist()) for row in z]
@@ -220,4 +255,37 @@ def test_the_rounding_bound_covers_rows_of_many_entries():
     error = np.linalg.norm(sums.gradient(theta)[0] - exact)
     assert error <= sums.rounding(float(np.linalg.norm(theta)))
     eta = np.array([float(e) for e in eta])
-    assert sums._predictor(z, theta) == pytest.approx(eta, rel=1e-12, abs=1e-10)
+    assert _predictor(z, theta) == pytest.approx(eta, rel=1e-12, abs=1e-10)
+
+
+@pytest.mark.skipif(LONG >= UNIT, reason="long doubles are doubles on this platform")
+@pytest.mark.parametrize("loss", [Logistic(), LogCosh(cut=1.5)], ids=str)
+def test_long_doubles_keep_their_own_rounding_bound(loss):
+    """Against 40 digits; the bound is a thousandth of that of doubles, and an error of doubles breaks it."""
+    rng = np.random.default_rng(0)
+    z, y = rng.uniform(-1, 1, (300, 12)), rng.integers(2, size=300).astype(float)
+    sums, theta = over(loss, z, y), rng.normal(size=(1, 12))
+    with mpmath.workdps(40):
+        eta = [mpmath.fdot(row.tolist(), theta[0].tolist()) for row in z]
+        if isinstance(loss, Logistic):
+            slope = [1 / (1 + mpmath.exp(-e)) - t for e, t in zip(eta, y.tolist(), strict=True)]
+        else:
+            slope = [loss.cut * mpmath.tanh((e - t) / loss.cut) for e, t in zip(eta, y.tolist(), strict=True)]
+        exact = [mpmath.fdot(slope, column.tolist()) for column in z.T]
+        (found,) = sums.table.sum(Slope(loss, theta, precise=True))
+        error = mpmath.norm([mpmath.mpf(f"{f:.25g}") - e for f, e in zip(found[0], exact, strict=True)])
+        plain = mpmath.norm(
+            [mpmath.mpf(float(f)) - e for f, e in zip(sums.gradient(theta)[0], exact, strict=True)]
+        )
+    bound = sums.rounding(float(np.linalg.norm(theta)), precise=True)
+    assert error <= bound < 1e-3 * sums.rounding(float(np.linalg.norm(theta)))
+    assert plain > bound / 30
+
+
+def test_ten_columns_of_a_hundred_million_records_can_be_certified():
+    """The residual does not grow with the number of records, so the rounding bound must leave it room."""
+    if LONG >= UNIT:
+        pytest.skip("long doubles are doubles on this platform")
+    fit = calibrate(Logistic(), epsilon=1.0, dim=11, geometry="cube")
+    one = over(Logistic(), np.zeros((1, 11)), np.zeros(1))
+    assert 1e9 * one.rounding(10.0, precise=True) <= 0.5 * fit.residual < 1e8 * one.rounding(10.0)

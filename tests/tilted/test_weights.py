@@ -38,7 +38,7 @@ def test_every_row_is_within_the_cube(fit_intercept):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_every_row_is_within_the_ball(fit_intercept):
     x = nasty_features(np.random.default_rng(1))
-    rows = ball_rows(x, fit_intercept=fit_intercept)
+    rows = ball_rows(x, units=np.full(x.shape[1], 1.5), fit_intercept=fit_intercept)
     for i in range(len(x)):
         z, weight = exact(rows, i)
         square = sum(v * v for v in z)
@@ -49,7 +49,7 @@ def test_every_row_is_within_the_ball(fit_intercept):
 def test_the_bounds_are_reached():
     rows = cube_rows(np.array([[1.0, -1.0], [2.0, 0.0]]), bounds=np.tile([-1.0, 1.0], (2, 1)))
     assert rows.weight == pytest.approx([1.0, 0.25])
-    far = ball_rows(np.array([[30.0, 40.0]]))
+    far = ball_rows(np.array([[30.0, 40.0]]), units=np.full(2, 1.5))
     assert far.weight[0] * (far.design[0] @ far.design[0]) == pytest.approx(3.0)
 
 
@@ -65,12 +65,12 @@ def test_rows_far_beyond_count_for_nothing_and_overflow_nowhere():
     rows = cube_rows(np.array([[1e308], [0.5]]), bounds=np.array([[-1.0, 1.0]]))
     assert rows.weight.tolist() == [0.0, 1.0]
     assert np.isfinite(rows.design).all()
-    assert ball_rows(np.array([[1e200]])).weight.tolist() == [0.0]
+    assert ball_rows(np.array([[1e200]]), units=np.ones(1)).weight.tolist() == [0.0]
 
 
 def test_no_features_leave_the_intercept():
     assert cube_rows(np.zeros((3, 0)), bounds=np.zeros((0, 2))).design.tolist() == [[1.0]] * 3
-    assert ball_rows(np.zeros((0, 2))).design.shape == (0, 3)
+    assert ball_rows(np.zeros((0, 2)), units=np.ones(2)).design.shape == (0, 3)
 
 
 def test_bounds_that_are_not_increasing_are_refused():

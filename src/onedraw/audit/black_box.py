@@ -28,13 +28,12 @@ Edge cases:
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import inspect
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -46,6 +45,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, QuantileTransformer
 
+from onedraw._progress import progress
 from onedraw._validate import one_of, positive, whole
 from onedraw.audit.attack import Attack, Score
 from onedraw.audit.finding import Finding
@@ -272,7 +272,8 @@ class _Runner:
         missing = [task for task in tasks if task not in self._done]
         workers = max(1, int(joblib.effective_n_jobs(self._n_jobs)))
         size = 1 if workers == 1 else BATCH * workers
-        with _bar(self._progress, f"{self._pairs[pair].name}, data set {data + 1}", len(tasks)) as advance:
+        what = f"{self._pairs[pair].name}, data set {data + 1}"
+        with progress(what, len(tasks), shown=self._progress) as advance:
             advance(len(tasks) - len(missing))
             with joblib.Parallel(n_jobs=self._n_jobs) as parallel:
                 for start in range(0, len(missing), size):
@@ -341,18 +342,3 @@ def _read(path: Path, header: dict[str, Any]) -> dict[Task, list[float]]:
         raise InvalidInput(
             f"The checkpoint {str(path)!r} is not one that an audit wrote. Give another path, or delete it."
         ) from error
-
-
-@contextlib.contextmanager
-def _bar(shown: bool, title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr, as a function that moves it on."""
-    if not shown:
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda steps: bar.advance(task, steps)

@@ -3,7 +3,7 @@
 
 * Output perturbation: Laplace or spherical noise around the minimiser, which SciPy finds.
 * Draws of a mean or of a logit from a conjugate posterior: a normal law, and that of the logit of a Beta.
-* One step of gradient descent in full batches (``step_densities``).
+* One step of gradient descent in full batches (``step_densities``), or of a private chain (``chain_steps``).
 
 The data sets and the mechanism's public numbers determine them, so the attacker knows them too. ``KNOWN``
 lists them by the mechanism's name; one that is not there is attacked from outside.
@@ -28,10 +28,11 @@ import numpy as np
 from scipy import optimize, special
 
 from onedraw._validate import positive
-from onedraw.audit.closed_forms import AroundLocation, LogitBetaDensity, NoiseDensity, NormalDensity
+from onedraw.audit.chain_steps import is_one_barker_step, one_step
+from onedraw.audit.closed_forms import LogitBetaDensity, NoiseDensity, NormalDensity
 from onedraw.audit.step_densities import APPROXIMATE, STEPS, is_one_step
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms import BetaBernoulliDraw, GaussianMeanDraw, OutputPerturbation
+from onedraw.mechanisms import BetaBernoulliDraw, GaussianMeanDraw, OutputPerturbation, PrivateBarker
 from onedraw.records import Records
 from onedraw.types import Array
 
@@ -72,10 +73,11 @@ def output_density(mechanism: OutputPerturbation, records: Records) -> NoiseDens
     return NoiseDensity(location=location, scale=scale, noise=mechanism.noise)
 
 
-KNOWN: Mapping[str, Callable[[Any, Records], AroundLocation]] = {
+KNOWN: Mapping[str, Callable[[Any, Records], Any]] = {
     OutputPerturbation.name: output_density,
     BetaBernoulliDraw.name: logit_density,
     GaussianMeanDraw.name: mean_density,
+    PrivateBarker.name: one_step,
     **STEPS,
 }
 """The law of a release on given records, by the name of the mechanism."""
@@ -83,6 +85,8 @@ KNOWN: Mapping[str, Callable[[Any, Records], AroundLocation]] = {
 
 def has_known_density(mechanism: Any) -> bool:
     """Whether ``known_density`` knows the mechanism with its options."""
+    if mechanism.name == PrivateBarker.name:
+        return is_one_barker_step(mechanism)
     return mechanism.name in KNOWN and (mechanism.name not in STEPS or is_one_step(mechanism))
 
 
@@ -91,7 +95,7 @@ def has_exact_density(mechanism: Any) -> bool:
     return has_known_density(mechanism) and mechanism.name not in APPROXIMATE
 
 
-def known_density(mechanism: Any, records: Records) -> AroundLocation:
+def known_density(mechanism: Any, records: Records) -> Any:
     """The density of the mechanism's release on the records; of several draws, that of their mean."""
     if not has_known_density(mechanism):
         raise InvalidInput(

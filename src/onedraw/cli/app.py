@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -32,6 +33,7 @@ from onedraw.errors import (
     OnedrawError,
     ReleaseFormatError,
     SamplingError,
+    TableError,
     UnknownDataset,
 )
 
@@ -44,6 +46,7 @@ CODES: tuple[tuple[type[Exception], int], ...] = (
     (MissingExtra, 2),
     (click.ClickException, 2),
     (SamplingError, 4),
+    (TableError, 5),
     (ReleaseFormatError, 5),
     (LedgerError, 5),
 )
@@ -52,6 +55,7 @@ CODES: tuple[tuple[type[Exception], int], ...] = (
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "audit": ("audit_command", "Attack a mechanism: what epsilon does it show?"),
     "calibrate": ("calibrate_command", "Beta and weight for a wanted epsilon."),
+    "check": ("check_command", "PRIVATE: which lines of a table a fit would refuse."),
     "explain": ("explain_command", "What an attacker can learn about one person."),
     "fit": ("fit_command", "Fit a model to a table and write a private release."),
     "ledger": ("ledger_commands", "Keep count of what is released about each data set."),
@@ -95,7 +99,7 @@ class Commands(click.Group):
         debug, as_json = "--debug" in arguments, "--json" in arguments
         extra.pop("standalone_mode", None)
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), killable():
                 if not debug:
                     warnings.simplefilter("ignore")  # those of other libraries may quote a record, too
                 result = super().main(arguments, prog_name or "onedraw", standalone_mode=False, **extra)
@@ -105,7 +109,7 @@ class Commands(click.Group):
             sys.exit(2)
         except (click.Abort, KeyboardInterrupt) as error:
             say(f"Stopped. {charge_of(error)}".rstrip(), err=True)
-            sys.exit(130)
+            sys.exit(143 if isinstance(error, Killed) or isinstance(error.__cause__, Killed) else 130)
         except BrokenPipeError:  # the reader of our output left, as head does
             with contextlib.suppress(OSError, ValueError):  # Python would complain at its end
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -124,6 +128,28 @@ class Commands(click.Group):
         if command is None:
             return None
         return {flag for parameter in command.get_params(context) for flag in parameter.opts}
+
+
+class Killed(KeyboardInterrupt):
+    """Somebody asked the process to end; as an interrupt, so that what stands is said."""
+
+
+@contextlib.contextmanager
+def killable() -> Iterator[None]:
+    """A request to end (SIGTERM) is answered like an interrupt at the keyboard."""
+
+    def end(*_: Any) -> None:
+        raise Killed
+
+    try:
+        before = signal.signal(signal.SIGTERM, end)
+    except ValueError:  # not the main thread, which alone is told
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def charge_of(error: BaseException) -> str:

@@ -1,20 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``onedraw explain``: what an attacker can learn about one person, in numbers and words.
 
-Guarantee:
-    The attacker knows everything about everybody else and has two candidates for one person's data,
-    neighbours in the sense of the guarantee. Let P and Q be the laws of the release under them.
-
-    * delta = 0: P <= e^epsilon Q at every outcome, so the odds of a suspicion grow at most by the factor
-      e^epsilon [Bayes].
-    * delta > 0: let S be the outcomes with P > 2 e^epsilon Q. Then P(S) <= e^epsilon Q(S) + delta and
-      e^epsilon Q(S) <= P(S)/2, so P(S) <= 2 delta: the factor is at most 2 e^epsilon except with probability
-      2 delta. (It is not true that e^epsilon is exceeded with probability at most delta.)
-    * The probability of finding a true suspicion minus that of a false alarm is at most
-      (e^epsilon - 1 + 2 delta)/(e^epsilon + 1) [Kairouz, Oh & Viswanath 2015].
-
->>> round(advantage(1.0), 4), round(posterior(0.5, 1.0), 4)
-(0.4621, 0.7311)
+The proofs are in ``onedraw.privacy.meaning``.
 """
 
 from __future__ import annotations
@@ -27,20 +14,9 @@ import click
 from onedraw.cli.app import common, privacy
 from onedraw.cli.output import aligned, say, say_json
 from onedraw.privacy import Guarantee
+from onedraw.privacy.meaning import advantage, percent, posterior
 
 PRIORS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
-
-
-def advantage(epsilon: float, delta: float = 0.0) -> float:
-    """The largest difference between the rates of true and false alarms."""
-    shrunk = math.exp(-epsilon)  # divided by e^epsilon, which overflows
-    return min(1.0, (1.0 - shrunk + 2.0 * delta * shrunk) / (1.0 + shrunk))
-
-
-def posterior(prior: float, epsilon: float, delta: float = 0.0) -> float:
-    """The largest probability that a suspicion of that prior probability can reach; for delta see above."""
-    log_factor = epsilon + (math.log(2.0) if delta > 0.0 else 0.0)
-    return prior / (prior + (1.0 - prior) * math.exp(-log_factor))
 
 
 @click.command("explain", short_help="What an attacker can learn about one person.")
@@ -78,20 +54,15 @@ def explain_command(
         f"{factor:.3g}" + (f", except with a probability of at most {2 * delta:.3g}." if delta > 0.0 else ".")
     )
     say()
-    rows = [(_percent(prior), _percent(most)) for prior, most in table]
+    rows = [(percent(prior), percent(most)) for prior, most in table]
     say(aligned(rows, header=("suspected before", "at most after")))
     say()
     say(
         "To tell apart two equally likely candidates, the attacker is right at most "
-        f"{_percent(0.5 + 0.5 * gain)} of the time; tossing a coin, 50%. The advantage, true alarms "
-        f"minus false alarms, is at most {_percent(gain)}."
+        f"{percent(0.5 + 0.5 * gain)} of the time; tossing a coin, 50%. The advantage, true alarms "
+        f"minus false alarms, is at most {percent(gain)}."
     )
     say(
         "This holds for each person. It does not say that nothing is learnt about people in general: if the "
         "release shows that smoking is harmful, that is learnt about every smoker, in the data or not."
     )
-
-
-def _percent(share: float) -> str:
-    text = f"{100.0 * share:.3g}%"
-    return text if share == 1.0 or text != "100%" else "almost 100%"

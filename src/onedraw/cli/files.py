@@ -30,6 +30,16 @@ def output_file(
 
     ``inputs`` are files that it may not replace, whatever ``force`` says.
     """
+    parts: list[str | bytes] = []
+    with output_path(path, force=force, inputs=inputs) as partial:
+        yield parts.append
+        with _told(path), open(partial, "wb") as file:
+            file.write(b"".join(p.encode() if isinstance(p, str) else p for p in parts))
+
+
+@contextlib.contextmanager
+def output_path(path: str, *, force: bool = False, inputs: tuple[str | None, ...] = ()) -> Iterator[str]:
+    """The path of a temporary file, which becomes the output on leaving without an error."""
     target = Path(path)
     if target.is_dir():
         raise InvalidInput(f"The output {path!r} is a folder. Name a file in it.")
@@ -45,26 +55,26 @@ def output_file(
             f"Cannot write to the folder of {path!r} ({error.strerror}). Choose another, or create it."
         ) from None
     os.close(handle)
-    parts: list[str | bytes] = []
     try:
-        yield parts.append
-        _write(partial, target, b"".join(p.encode() if isinstance(p, str) else p for p in parts))
+        yield partial
+        with _told(path):
+            with open(partial, "rb") as file:
+                os.fsync(file.fileno())
+            os.chmod(partial, 0o666 & ~_umask())  # temporary files are the owner's only; this is to be shared
+            os.replace(partial, target)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(partial)
 
 
-def _write(partial: str, target: Path, content: bytes) -> None:
+@contextlib.contextmanager
+def _told(path: str) -> Iterator[None]:
+    """What goes wrong with the disk, in words."""
     try:
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(partial, 0o666 & ~_umask())  # temporary files are the owner's only; this one is to be shared
-        os.replace(partial, target)
+        yield
     except OSError as error:
         raise InvalidInput(
-            f"Cannot write {str(target)!r} ({error.strerror}). Nothing was written. A charge stays charged."
+            f"Cannot write {path!r} ({error.strerror}). Nothing was written. A charge stays charged."
         ) from error
 
 

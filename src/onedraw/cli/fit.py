@@ -6,8 +6,8 @@ a way to read the rows: the order of what follows is that of ``onedraw.publishin
 
 Guarantee:
     The file and what is printed are functions of the release and of public inputs. Rows are read only once a
-    ledger was found to pay; everything that can be refused is refused before it is charged: options,
-    specification, output file, values of the table.
+    ledger was charged; what public facts refuse is refused before: options, specification, output file.
+    ``onedraw.publishing`` says what a refusal by values tells, and when there can be none.
 
 Edge cases:
     If sampling fails, or the disk fills up after the charge, the budget is spent and nothing is released.
@@ -19,29 +19,27 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 
+from onedraw._extras import optional
 from onedraw.cli.app import common
-from onedraw.cli.columns import Specification
-from onedraw.cli.encode import Encoding, encode, read_classes, read_response
+from onedraw.cli.dry_run import cautions_in_shell, say_dry_run
 from onedraw.cli.files import output_file
-from onedraw.cli.options import EstimatorCommand, Kind
+from onedraw.cli.options import EstimatorCommand, Kind, Size
 from onedraw.cli.output import say, say_json, waiting
-from onedraw.cli.request import build_estimator, check_kind
-from onedraw.cli.show import SEEDED, as_dict, confidence_intervals, describe, say_parameters
-from onedraw.cli.table import count_rows, read_header, read_table
+from onedraw.cli.request import build_estimator, check_kind, for_target
+from onedraw.cli.show import as_dict, confidence_intervals, describe, say_noise, say_parameters
+from onedraw.cli.table import count_rows, missing_column, open_table, read_header, read_table
+from onedraw.columns import DROP, Columns, Encoding
 from onedraw.errors import InvalidInput, LedgerError
 from onedraw.estimators import Header
-from onedraw.model import RegressionModel
 from onedraw.privacy.guarantee import records_are_public
+from onedraw.release.release import SEEDED
 
-NO_BOUNDS = (
-    "No column has declared bounds, so all are taken to be of order one; coefficients of columns with larger "
-    "values (an age in years) are mostly noise. Declare bounds = [...] under [columns.NAME] of the column "
-    "file (--columns)."
-)
 NO_LEDGER = (
     "No ledger: nothing keeps count of what is released about these people. "
     "Add up the epsilons yourself, or use --ledger and --dataset."
@@ -52,7 +50,8 @@ NO_LEDGER = (
 @click.argument("data", type=click.Path())
 @click.option("--target", required=True, help="The column to be explained.")
 @click.option("--model", type=Kind(), required=True, help="The kind of model.")
-@click.option("--out", type=click.Path(), required=True, help="The release file to write.")
+@click.option("--out", type=click.Path(), help="The release file to write; needed but for --dry-run.")
+@click.option("--dry-run", is_flag=True, help="Say what would be charged and given; charge and read nothing.")
 @click.option(
     "--mechanism-option",
     "mechanism_options",
@@ -61,58 +60,88 @@ NO_LEDGER = (
     help="An option of the mechanism that --mechanism names, such as feature_norm=2; repeatable.",
 )
 @click.option("--columns", type=click.Path(), help="Public facts about the columns, a TOML or YAML file.")
+@click.option(
+    "--memory",
+    type=Size(),
+    default="1GB",
+    show_default=True,
+    help="Room for records; a larger table is read piece by piece, several times.",
+)
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Of a Dask cluster, tcp://...: its workers read the Parquet files, and only sums leave them.",
+)
 @click.option("--force", is_flag=True, help="Replace an existing output file.")
 @common
 def fit_command(
     data: str,
     target: str,
     model: str,
-    out: str,
+    out: str | None,
+    dry_run: bool,
     mechanism_options: tuple[str, ...],
     columns: str | None,
+    memory: int,
+    scheduler: str | None,
     force: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Fit a model to DATA (.csv, .tsv or .parquet) and write a private release."""
-    ledger = given["ledger"]
-    inputs = (data, columns, None if ledger is None else ledger.path)
+    """Fit a model to DATA (.csv, .tsv, .parquet, a folder of .parquet) and write a private release."""
+    declared = for_target(Columns.read(columns), target)
+    names = read_header(data, declared)
+    if target not in names:
+        raise missing_column(target, names)
+    estimator = build_estimator(model, given, mechanism_options=mechanism_options, columns=declared)
+    header = _header(data, names, estimator)
+    plan = estimator.plan(header)
+    check_kind(model, plan.model, declared.target)
+    if dry_run:
+        say_dry_run(estimator, header, plan, as_json=as_json)
+        return
+    if out is None:
+        raise click.UsageError("Missing option '--out', the release file to write. Or ask for a --dry-run.")
+    inputs = (data, columns, None if estimator.ledger is None else estimator.ledger.path)
     with output_file(out, force=force, inputs=inputs) as write:
-        spec = Specification.read(columns)
-        names = read_header(data)
-        if target not in names:
-            raise InvalidInput(
-                f"The table has no column {target!r}. Check the spelling; the first line must hold the names."
-            )
-        encoding = Encoding.from_specification(spec, names, target)
-        estimator = build_estimator(
-            model,
-            given,
-            mechanism_options=mechanism_options,
-            target=spec.target,
-            feature_bounds=encoding.feature_bounds,
-        )
-        plan = estimator.plan(_header(data, encoding, estimator))
-        check_kind(model, plan.model, spec.target)
-
-        def read() -> tuple[Any, Any]:
-            table = read_table(data)
-            features, labels = encode(encoding, table), table.column(target)
-            classes = getattr(estimator, "classes", None)
-            if classes is None:
-                return features, read_response(labels, target)
-            return features, read_classes(labels, tuple(classes), target)
-
-        with waiting("Fitting a private model ..."):
-            estimator.fit_planned(plan, read)
+        for caution in [] if as_json else cautions_in_shell(plan):  # while there is time to stop
+            say(f"CAUTION: {caution}", style="yellow", err=True)
+        with waiting("Fitting a private model ..."), cluster_of(scheduler):
+            table = open_table(data, declared) if scheduler is None else partitions(data)
+            if table is None or Encoding.of(declared, names).drops or DROP in declared.target.rules:
+                estimator.fit_planned(plan, lambda: (read_table(data, declared).columns, None), header=header)
+            else:
+                estimator.fit_table(table, memory=memory)
         write(estimator.release_.to_json())
     _report(estimator, out, as_json=as_json)
 
 
-def _header(data: str, encoding: Encoding, estimator: Any) -> Header:
+@contextlib.contextmanager
+def cluster_of(address: str | None) -> Iterator[None]:
+    """A connection to the scheduler, if there is to be one."""
+    if address is None:
+        yield
+        return
+    distributed = optional("distributed", "--scheduler", "dask")
+    try:
+        client = distributed.Client(address, timeout=10)
+    except OSError:
+        raise InvalidInput(f"No scheduler answers at {address!r}. Check the address.") from None
+    with client:
+        yield
+
+
+def partitions(data: str) -> Any:
+    """Parquet files as a Dask data frame, which the workers read: they must see the same path."""
+    if not (Path(data).is_dir() or data.lower().endswith((".parquet", ".pq"))):
+        raise InvalidInput(f"A cluster reads Parquet files, got {data!r}. Save the table as Parquet.")
+    return optional("dask.dataframe", "--scheduler", "dask").read_parquet(data)
+
+
+def _header(data: str, names: tuple[str, ...], estimator: Any) -> Header:
     """What is public about the table: rows are counted only where their number is public."""
     public = records_are_public(estimator.neighbours, estimator.rows_per_person)
-    return Header(features=encoding.features, num_records=count_rows(data) if public else None)
+    return Header(features=names, num_records=count_rows(data, estimator.columns) if public else None)
 
 
 def _report(estimator: Any, out: str, *, as_json: bool) -> None:
@@ -124,19 +153,19 @@ def _report(estimator: Any, out: str, *, as_json: bool) -> None:
     if as_json:
         charged = None if account is None else dataclasses.asdict(account)
         found = as_dict(confidence_intervals(release))
-        say_json({"out": out, "ledger": charged, "release": release.to_dict(), "intervals": found})
+        cautions = cautions_in_shell(estimator.plan_)
+        content = {"out": out, "ledger": charged, "release": release.to_dict(), "intervals": found}
+        say_json({**content, "cautions": cautions})
         return
-    say(str(release.guarantee), style="bold")
+    say_noise(release)
+    say(release.statement, style="bold")
     if release.seeded:
         say(SEEDED, style="bold red")
     say()
     say(f"Model: {describe(release)}")
     if estimator.plan_.reason:
         say(estimator.plan_.reason)
-    say_parameters(release)
-    model = release.model
-    if isinstance(model, RegressionModel) and model.features and model.feature_bounds is None:
-        say(NO_BOUNDS)
+    say_parameters(release, confidence_intervals(release))
     say()
     say(f"Written to {out}; evidence and assumptions: onedraw show {out}")
     if estimator.ledger is None:

@@ -69,7 +69,7 @@ def history_command(path: str, dataset: str | None, as_json: bool) -> None:
     if as_json:
         say_json({"history": [dataclasses.asdict(entry) for entry in entries]})
         return
-    names = ("number", "date", "kind", "dataset", "epsilon", "delta", "draws", "mechanism", "who")
+    names = ("number", "date", "kind", "dataset", "epsilon", "delta", "draws", "mechanism", "who", "outcome")
     rows = [[_cell(getattr(entry, name)) for name in names] for entry in entries]
     say(aligned(rows, header=names, right=False))
 

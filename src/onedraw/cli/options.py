@@ -16,6 +16,7 @@ the registry, is an option or a choice of the command without a line here. What 
 from __future__ import annotations
 
 import functools
+import re
 import typing
 from collections.abc import Sequence
 from dataclasses import Field, fields
@@ -101,7 +102,7 @@ def estimator_options(kinds: tuple[type[Any], ...]) -> list[click.Option]:
     for kind in kinds:
         hints = typing.get_type_hints(kind)
         for part in fields(kind):
-            if part.name not in COLUMN_FILE and part.name not in found:
+            if part.name not in (*COLUMN_FILE, "columns") and part.name not in found:
                 found[part.name] = _option(part, hints[part.name])
     return list(found.values())
 
@@ -168,3 +169,22 @@ def _metavar(hint: Any) -> str:
 
 def _dashed(name: str) -> str:
     return name.replace("_", "-")
+
+
+class Size(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """A number of bytes such as 500MB or 2GB.
+
+    >>> Size().convert("500MB", None, None)
+    500000000
+    """
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        """As a whole number of bytes."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", str(value).strip())
+        if found is None:
+            self.fail(f"Expected a size such as 500MB or 2GB, got {value!r}.", param, ctx)
+        return int(float(found[1]) * 1000.0 ** " kMGT".index(found[2] or " "))

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from onedraw._progress import showing
 from onedraw.release.text import visible
 
 WAIT = 2.0
@@ -63,9 +64,13 @@ def printable(text: str) -> str:
 
 @contextlib.contextmanager
 def waiting(message: str, *, after: float = WAIT) -> Iterator[None]:
-    """A spinner on stderr once the block takes longer than ``after``, if somebody can see it."""
+    """A spinner on stderr once the block takes longer than ``after``, until the block shows its progress.
+
+    Where nobody looks, progress is a line a minute.
+    """
     if not sys.stderr.isatty():
-        yield
+        with showing():
+            yield
         return
     from rich.console import Console
 
@@ -73,9 +78,14 @@ def waiting(message: str, *, after: float = WAIT) -> Iterator[None]:
     timer = threading.Timer(after, status.start)
     timer.daemon = True
     timer.start()
-    try:
-        yield
-    finally:
+
+    def stop() -> None:
         timer.cancel()
         timer.join()
         status.stop()
+
+    try:
+        with showing(before=stop):
+            yield
+    finally:
+        stop()

@@ -10,16 +10,18 @@ from typing import Any
 
 import click
 
+from onedraw._extras import optional
 from onedraw.cli.app import common
-from onedraw.cli.columns import Specification
-from onedraw.cli.encode import Encoding, encode
-from onedraw.cli.files import output_file
+from onedraw.cli.files import output_file, output_path
 from onedraw.cli.output import say, say_json
 from onedraw.cli.show import read_release
-from onedraw.cli.table import read_table
+from onedraw.cli.table import open_table, read_table
+from onedraw.columns import Columns, Encoding
 from onedraw.errors import InvalidInput
 from onedraw.estimators import from_release
+from onedraw.estimators.tables import encoded_new
 from onedraw.release.text import cell
+from onedraw.tables.arrow import ArrowSource
 from onedraw.types import Array
 
 
@@ -27,18 +29,33 @@ from onedraw.types import Array
 @click.argument("release", type=click.Path())
 @click.argument("data", type=click.Path())
 @click.option("--columns", type=click.Path(), help="Rules for missing values, as given to fit.")
-@click.option("--out", type=click.Path(), help="The CSV file to write; without it, standard output.")
+@click.option(
+    "--out", type=click.Path(), help="The CSV or Parquet file to write; without it, standard output."
+)
 @click.option("--force", is_flag=True, help="Replace an existing output file.")
 @common
 def predict_command(
     release: str, data: str, columns: str | None, out: str | None, force: bool, as_json: bool
 ) -> None:
-    """Predict the rows of DATA (.csv, .tsv or .parquet) with a RELEASE file; columns are matched by name."""
+    """Predict the rows of DATA (.csv, .tsv, .parquet, a folder of .parquet) with a RELEASE file.
+
+    Columns are matched by name. Parquet files to Parquet are read and written piece by piece.
+    """
     found = read_release(release)
     estimator = from_release(found)  # first: not every release predicts
-    encoding = Encoding.from_features(found.model.features, Specification.read(columns))
-    table = read_table(data)
-    predictions = predict(estimator, encode(encoding, table))
+    declared = Columns.read(columns)
+    encoding = Encoding.from_features(found.model.features, declared)
+    opened = open_table(data, declared) if out is not None and out.lower().endswith(".parquet") else None
+    if opened is not None and out is not None:
+        _check_names(encoding, tuple(opened.schema.names))
+        with output_path(out, force=force, inputs=(release, data, columns)) as partial:
+            _write_parquet(estimator, encoding, opened, partial)
+        say_json({"out": out}) if as_json else say(f"Written to {out}")
+        return
+    table = read_table(data, declared)
+    for source in encoding.sources:
+        table.column(source.name)  # or it says which are there
+    predictions = predict(estimator, encoded_new(encoding, table.columns))
     if out is not None:
         with output_file(out, force=force, inputs=(release, data, columns)) as write:
             write(_as_csv(predictions))
@@ -48,6 +65,29 @@ def predict_command(
         say(f"Written to {out}")
     else:
         click.echo(_as_csv(predictions), nl=False)
+
+
+def _check_names(encoding: Encoding, names: tuple[str, ...]) -> None:
+    for source in encoding.sources:
+        if source.name not in names:
+            raise InvalidInput(f"The table has no column {source.name!r}. Check the spelling.")
+
+
+def _write_parquet(estimator: Any, encoding: Encoding, table: Any, path: str) -> None:
+    """Predictions of a dataset, in its order; memory holds one piece of it."""
+    arrow, parquet = (optional(name, "Writing Parquet", "arrow") for name in ("pyarrow", "pyarrow.parquet"))
+    source = ArrowSource.of(table, tuple(source.name for source in encoding.sources))
+    writer = None
+    try:
+        for piece in source.pieces():
+            found = arrow.table(predict(estimator, encoded_new(encoding, piece)))
+            writer = writer or parquet.ParquetWriter(path, found.schema)
+            writer.write_table(found)
+    finally:
+        if writer is not None:
+            writer.close()
+    if writer is None:
+        raise InvalidInput("The table has no rows. There is nothing to predict.")
 
 
 def predict(estimator: Any, features: Array) -> dict[str, list[Any]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from onedraw._progress import progress
 from onedraw._validate import one_of
 from onedraw.cli.app import common
 from onedraw.cli.output import aligned, say, say_json
@@ -36,6 +36,7 @@ BOTH = "both"
 @click.option(
     "--page", type=click.Path(dir_okay=False, path_type=Path), help="Also write a page of all results."
 )
+@click.option("--redraw", is_flag=True, help="Compute nothing: draw the pictures of the folder again.")
 @common
 def reproduce_command(
     name: str | None,
@@ -45,6 +46,7 @@ def reproduce_command(
     jobs: int,
     out: Path,
     page: Path | None,
+    redraw: bool,
     as_json: bool,
 ) -> None:
     """Run the experiment NAME, or all of them, and write numbers, pictures and verdicts to a folder.
@@ -53,7 +55,8 @@ def reproduce_command(
     """
     from onedraw.research.experiments import EXPERIMENTS, VERSIONS, run
     from onedraw.research.experiments.runner import check_extra
-    from onedraw.research.reports.reproduction import CELLS, publish, write_page
+    from onedraw.research.reports import reproduction
+    from onedraw.research.reports.page import write_page
 
     if listing:
         rows = [(e.name, e.figures, e.title) for e in EXPERIMENTS.values()]
@@ -67,20 +70,25 @@ def reproduce_command(
     one_of([*EXPERIMENTS, "all"], name=name, remedy="See: onedraw reproduce --list")
     chosen = list(EXPERIMENTS.values()) if name == "all" else [EXPERIMENTS[name]]
     _check_pictures()
-    for experiment in chosen:
-        check_extra(experiment)
-    if jobs > 1:
-        _share_compiled(out / CELLS)
+    cells = out / reproduction.CELLS
+    if not redraw:
+        for experiment in chosen:
+            check_extra(experiment)
+        if jobs > 1:
+            _share_compiled(cells)
     reports = []
     for experiment in chosen:
         for kind in VERSIONS if version == BOTH else [version]:
-            with _progress(f"{experiment.name}, {kind}") as progress:
-                results = run(
-                    experiment, version=kind, size=size, folder=out / CELLS, jobs=jobs, progress=progress
-                )
-            reports.append(publish(results, out))
+            report = reproduction.redraw(experiment, kind, out) if redraw else None
+            if not redraw:
+                with _cells(f"{experiment.name}, {kind}") as show:
+                    results = run(experiment, version=kind, size=size, folder=cells, jobs=jobs, progress=show)
+                report = reproduction.publish(results, out)
+            if report is None:
+                continue
+            reports.append(report)
             if not as_json:
-                _say_report(reports[-1], out)
+                _say_report(report, out)
     if page is not None:
         write_page(out, page)
         if not as_json:
@@ -113,15 +121,17 @@ def _check_pictures() -> None:
 
 
 @contextlib.contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar with the time left on stderr, if somebody can see it."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def _cells(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Shows how many cells are done, of how many: what the runner tells."""
+    with contextlib.ExitStack() as stack:
+        advance: Callable[[int], None] | None = None
+        known = 0
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        def show(done: int, total: int) -> None:
+            nonlocal advance, known
+            if advance is None:  # their number is known from the first call on
+                advance = stack.enter_context(progress(what, total, shown=True))
+            advance(done - known)
+            known = done
+
+        yield show

@@ -7,16 +7,15 @@ An option or a fact that the model has no use for is a mistake, and refused. All
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
-from onedraw.advice import Set
-from onedraw.cli.columns import Target
+from onedraw.advice import COLUMN_FILE, Set
 from onedraw.cli.options import given_options
 from onedraw.cli.settings import read_mechanism_options
+from onedraw.columns import Columns, Target
 from onedraw.errors import InvalidInput
 from onedraw.estimators.kinds import ESTIMATORS
-from onedraw.model import Bounds
 
 DEFAULT_CLASSES = (0, 1)
 """Of a model of classes that are not declared: a convention, not a look at the labels."""
@@ -27,8 +26,7 @@ def build_estimator(
     given: dict[str, Any],
     *,
     mechanism_options: Sequence[str] = (),
-    target: Target | None = None,
-    feature_bounds: Sequence[Bounds] | None = None,
+    columns: Columns | None = None,
 ) -> Any:
     """The estimator, not fitted yet; whatever does not belong to this kind of model is refused.
 
@@ -36,20 +34,31 @@ def build_estimator(
     'laplace'
     """
     settings = given_options(kind, given)
-    target = Target() if target is None else target
+    columns = Columns() if columns is None else columns
     names = {part.name for part in fields(ESTIMATORS[kind])}
-    for key, (option, value) in target.facts.items():
+    for option, value in columns.target.facts.items():
         if value is not None and option not in names:
+            key = COLUMN_FILE[option][0].partition(" ")[0]
             raise InvalidInput(
                 f"{key} under [target] does not apply to the {kind} model. Take it out, or change --model."
             )
-        if option in names:
-            settings[option] = value
-    if "classes" in names:
-        settings["classes"] = list(target.classes or DEFAULT_CLASSES)
+    if has_classes(kind) and columns.target.classes is None:
+        settings["classes"] = list(DEFAULT_CLASSES)
     settings["mechanism"] = read_mechanism_options(settings.get("mechanism"), mechanism_options)
-    settings["feature_bounds"] = None if feature_bounds is None else list(feature_bounds)
-    return ESTIMATORS[kind](**settings)
+    return ESTIMATORS[kind](**settings, columns=columns)
+
+
+def for_target(columns: Columns, target: str) -> Columns:
+    """The declaration, with the target that the command names."""
+    declared = columns.target.name
+    if declared not in (None, target):
+        raise InvalidInput(f"[target] names {declared!r}, got --target {target}. Keep one of them.")
+    return replace(columns, target=replace(columns.target, name=target))
+
+
+def has_classes(kind: str) -> bool:
+    """Whether the response of this kind of model is one of several classes."""
+    return "classes" in {part.name for part in fields(ESTIMATORS[kind])}
 
 
 def check_kind(kind: str, model: Any, target: Target) -> None:

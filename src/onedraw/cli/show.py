@@ -8,15 +8,20 @@ from typing import Any
 
 import click
 
+from onedraw.cautions import of_release
 from onedraw.cli.app import common
+from onedraw.cli.files import output_file
 from onedraw.cli.output import aligned, say, say_json
 from onedraw.errors import InvalidInput
 from onedraw.model import NetworkModel, SitesModel
 from onedraw.release import Release
+from onedraw.release.release import SEEDED
 from onedraw.release.text import visible
-from onedraw.uncertainty import Intervals, summarise
+from onedraw.reports.release import release_page
+from onedraw.uncertainty import Intervals, named_estimates, summarise
+from onedraw.uncertainty.rendering import lines
+from onedraw.uncertainty.summary import ratio_of
 
-SEEDED = "SEEDED: whoever knows the seed can undo the privacy. For tests only; do not publish."
 OTHER_FORMS = {
     NetworkModel.form: "neural network, weights (w) and biases (b) by layer",
     SitesModel.form: "latent sites of a NumPyro model",
@@ -27,16 +32,28 @@ OTHER_FORMS = {
 @click.command("show", short_help="What a release file says.")
 @click.argument("release", type=click.Path())
 @click.option("--level", type=float, default=0.95, show_default=True, help="Of the intervals.")
+@click.option("--exponentiate", is_flag=True, help="Odds ratios or rate ratios in place of coefficients.")
+@click.option("--html", type=click.Path(), help="Write one self-contained page for a browser.")
+@click.option("--force", is_flag=True, help="Replace an existing page.")
 @common
-def show_command(release: str, level: float, as_json: bool) -> None:
+def show_command(
+    release: str, level: float, exponentiate: bool, html: str | None, force: bool, as_json: bool
+) -> None:
     """Show a RELEASE file: guarantee, evidence, assumptions, parameters and their intervals."""
     if not 0.0 < level < 1.0:
         raise InvalidInput(f"Expected --level between 0 and 1, got {level:g}. For example 0.9.")
     found = read_release(release)
+    if exponentiate:
+        ratio_of(found)  # a wish that no release of this kind can meet is an error, not a missing interval
+    intervals = confidence_intervals(found, level, exponentiate=exponentiate)
+    if html is not None:
+        with output_file(html, force=force, inputs=(release,)) as write:
+            write(release_page(found, intervals, model=describe(found)))
     if as_json:
-        say_json({**found.to_dict(), "intervals": as_dict(confidence_intervals(found, level))})
+        say_json({**found.to_dict(), "intervals": as_dict(intervals)})
         return
-    say(str(found.guarantee), style="bold")
+    say_noise(found)
+    say(found.statement, style="bold")
     say()
     say(f"Model: {describe(found)}")
     if found.receipt is not None:
@@ -52,7 +69,17 @@ def show_command(release: str, level: float, as_json: bool) -> None:
     if found.seeded:
         say(SEEDED, style="bold red")
     say()
-    say_parameters(found, level)
+    say_parameters(found, intervals)
+    if html is not None:
+        say()
+        say(f"Page: {html}")
+
+
+def say_noise(release: Release) -> None:
+    """The first line about a release of next to no data."""
+    caution = of_release(release)
+    if caution:
+        say(f"MOSTLY NOISE: {caution}", style="bold red")
 
 
 def read_release(path: str) -> Release:
@@ -70,25 +97,24 @@ def describe(release: Release) -> str:
     return str(model.family.describe(model.classes))
 
 
-def say_parameters(release: Release, level: float = 0.95) -> None:
+def say_parameters(release: Release, intervals: Intervals | str | None) -> None:
     """Print the parameters in original units, aligned; with their intervals, or why there are none."""
-    named = release.named_parameters()
-    rows = [(name, f"{value:.6g}") for name, value in named.items()]
-    intervals = confidence_intervals(release, level)
     if intervals is None or isinstance(intervals, str):
+        rows = [(name, f"{value:.6g}") for name, value in named_estimates(release).items()]
         say(aligned(rows, header=("parameter", "value")))
         if intervals is not None:
             say(f"No intervals: {intervals}")
         return
-    header, cells = intervals.rows()  # the numbers of ``summary()``, to the last digit
-    say(aligned(cells, header=("parameter", *header[1:])))
+    say(lines(*intervals.rows()))  # the lines of ``summary()``
     for note in intervals.notes:
         say(note)
     for caveat in intervals.caveats:
         say(f"Caveat: {caveat}")
 
 
-def confidence_intervals(release: Release, level: float = 0.95) -> Intervals | str | None:
+def confidence_intervals(
+    release: Release, level: float = 0.95, *, exponentiate: bool = False
+) -> Intervals | str | None:
     """Intervals, or why there are none; None for a form of model that never has any.
 
     A function of the release alone.
@@ -96,11 +122,11 @@ def confidence_intervals(release: Release, level: float = 0.95) -> Intervals | s
     if release.model.form in OTHER_FORMS:
         return None
     try:
-        return summarise(release, level)
+        return summarise(release, level, exponentiate=exponentiate)
     except InvalidInput as error:
         return error.for_shell()
 
 
 def as_dict(intervals: Intervals | str | None) -> dict[str, Any] | None:
     """For JSON; None where there are none."""
-    return dataclasses.asdict(intervals) if isinstance(intervals, Intervals) else None
+    return {**dataclasses.asdict(intervals), "z": intervals.z} if isinstance(intervals, Intervals) else None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read a table from a CSV, TSV or Parquet file: names and columns, values as they stand there.
 
-No message quotes a value. The names of the columns are not quoted either: in a file without a first line of
-names they would be somebody's record.
+No message quotes a value. The names of the columns are listed only where all of them look like names: in a
+file without a first line of names they would be somebody's record.
 
 >>> import os, tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -17,14 +17,26 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import difflib
+import gzip
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onedraw._extras import optional
+from onedraw.columns import Columns
 from onedraw.errors import InvalidInput, MissingExtra
+from onedraw.tables import arrow
 
+LARGE = 1 << 25
+"""Bytes of a text file from which on it is read as typed columns, which takes a tenth of the time."""
 SUFFIXES = {".csv": ",", ".tsv": "\t"}
+SHOWN = 20
+"""How many columns an error lists."""
+PLAIN = Columns()
+"""Where nothing is said about how a file is written."""
 _SAVE = "Save the table as CSV in UTF-8, its first line holding the column names."
 
 
@@ -38,17 +50,98 @@ class Table:
     def column(self, name: str) -> list[Any]:
         """The column of that name, which the caller knows from elsewhere and the error may quote."""
         if name not in self.columns:
-            raise InvalidInput(
-                f"The table has no column {name!r}. Check the spelling; the first line must hold the names."
-            )
+            raise missing_column(name, tuple(self.columns))
         return self.columns[name]
 
 
-def read_header(path: str) -> tuple[str, ...]:
+def missing_column(name: str, names: tuple[str, ...]) -> InvalidInput:
+    """The error about a column that is not there; the names are quoted only if they look like names.
+
+    In a file without a first line of names they would be somebody's record.
+    """
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = (
+        f" Did you mean {close[0]!r}?"
+        if close
+        else " Check the spelling; the first line must hold the names."
+    )
+    known = ""
+    if all(
+        part.isidentifier() for text in names for part in text.replace("-", " ").replace(".", " ").split()
+    ):
+        shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
+        known = f" It has {len(names)}: {shown}."
+    return InvalidInput(f"The table has no column {name!r}.{known}{hint}")
+
+
+def odd_lines(path: str, form: Columns = PLAIN) -> list[int]:
+    """PRIVATE: the numbers of the lines with more or fewer fields than the first; for the holder only."""
+    if _is_parquet(path):
+        return []
+    with _csv(path, form) as rows:
+        width = len(next(rows, []))
+        return [number for number, row in enumerate(rows, start=2) if row and len(row) != width]
+
+
+def open_table(path: str, form: Columns = PLAIN) -> Any:
+    """The file as a dataset whose typed columns are read piece by piece; None if it is a small text file.
+
+    That is for Parquet files, folders of them, and text files from ``LARGE`` on that are written plainly.
+    """
+    if Path(path).is_dir() or _is_parquet(path):
+        return arrow.open_files(path, format="parquet")
+    plain = form.decimal == "." and form.encoding == "utf-8" and path.lower().endswith((".csv", ".tsv"))
+    if not plain or not Path(path).is_file() or Path(path).stat().st_size < LARGE:
+        return None
+    text, datasets = optional("pyarrow.csv", "Large text files", "arrow"), _datasets()
+    with open(path, encoding="utf-8-sig") as file:
+        separator = form.separator or separator_of(file.readline(), SUFFIXES[Path(path).suffix.lower()])
+    parsed = text.ParseOptions(delimiter=separator)
+    guessed = arrow.open_files(path, format=datasets.CsvFileFormat(parse_options=parsed)).schema
+    converted = text.ConvertOptions(
+        # A column that begins with whole numbers may go on with others; what is declared need not be guessed.
+        column_types={name: _csv_type(form, name, guessed.field(name).type) for name in guessed.names},
+        null_values=[
+            "",
+            "NA",
+            "N/A",
+            "na",
+            "n/a",
+            "NaN",
+            "nan",
+            "NULL",
+            "null",
+            "None",
+            "none",
+            *form.missing,
+        ],
+    )
+    return arrow.open_files(
+        path, format=datasets.CsvFileFormat(parse_options=parsed, convert_options=converted)
+    )
+
+
+def _csv_type(form: Columns, name: str, guessed: Any) -> Any:
+    types = optional("pyarrow", "Large text files", "arrow")
+    declared = form.columns.get(name)
+    if declared is not None and declared.categories is not None:
+        return types.string()
+    if declared is not None and declared.bounds is not None:
+        return types.float64()
+    return types.float64() if types.types.is_integer(guessed) else guessed
+
+
+def _datasets() -> Any:
+    return optional("pyarrow.dataset", "Reading Parquet", "arrow")
+
+
+def read_header(path: str, form: Columns = PLAIN) -> tuple[str, ...]:
     """The names of the columns, and nothing of the rows."""
+    if Path(path).is_dir():
+        return tuple(open_table(path).schema.names)
     if _is_parquet(path):
         return tuple(_parquet(path, "ParquetFile").schema_arrow.names)
-    with _csv(path) as rows:
+    with _csv(path, form) as rows:
         names = next(rows, [])
     if not names:
         raise InvalidInput(f"The file {path!r} is empty, or its first line is. {_SAVE}")
@@ -56,19 +149,21 @@ def read_header(path: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def count_rows(path: str) -> int | None:
+def count_rows(path: str, form: Columns = PLAIN) -> int | None:
     """The number of rows, for where it is public; None if the file cannot be read: reading it says why."""
     try:
+        if Path(path).is_dir():
+            return arrow.count_rows(open_table(path))
         if _is_parquet(path):
             return int(_parquet(path, "ParquetFile").metadata.num_rows)
-        with _csv(path) as rows:
+        with _csv(path, form) as rows:
             names = next(rows, [])
             return sum(1 for record in rows if record or len(names) == 1)
     except InvalidInput:
         return None
 
 
-def read_table(path: str) -> Table:
+def read_table(path: str, form: Columns = PLAIN) -> Table:
     """The whole file."""
     if _is_parquet(path):
         content = _parquet(path, "read_table")
@@ -76,7 +171,7 @@ def read_table(path: str) -> Table:
         _check_names(names, path)
         columns = {name: content.column(i).to_pylist() for i, name in enumerate(names)}
         return Table(columns=columns, num_rows=int(content.num_rows))
-    with _csv(path) as found:
+    with _csv(path, form) as found:
         rows = list(found)
     if not any(rows):
         raise InvalidInput(f"The file {path!r} is empty. {_SAVE}")
@@ -93,19 +188,42 @@ def read_table(path: str) -> Table:
 
 
 @contextlib.contextmanager
-def _csv(path: str) -> Iterator[Iterator[list[str]]]:
+def _csv(path: str, form: Columns) -> Iterator[Iterator[list[str]]]:
     """The rows of a text file; whatever goes wrong with it is said without quoting it."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in SUFFIXES:
-        raise InvalidInput(f"Expected a file that ends in .csv, .tsv or .parquet, got {path!r}. Rename it.")
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    packed = suffixes[-1:] == [".gz"]
+    suffix = (suffixes[:-1] if packed else suffixes)[-1:]
+    if form.separator is None and (not suffix or suffix[0] not in SUFFIXES):
+        raise InvalidInput(
+            f"Expected a file that ends in .csv, .tsv (or .csv.gz, .tsv.gz) or .parquet, got {path!r}. "
+            f"{_SAVE}"
+        )
+    encoding = "utf-8-sig" if form.encoding == "utf-8" else form.encoding  # a mark is not part of a name
     try:
-        # A byte order mark is not part of the first name.
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            yield csv.reader(file, delimiter=SUFFIXES[suffix], strict=True)
-    except OSError as error:
-        raise InvalidInput(f"Cannot read {path!r} ({error.strerror}). Check the path.") from None
-    except (UnicodeError, csv.Error):  # not UTF-8, a null byte, an open quote; the message could quote it
-        raise InvalidInput(f"The file {path!r} is not a CSV file in UTF-8. {_SAVE}") from None
+        with (gzip.open if packed else open)(path, "rt", encoding=encoding, newline="") as file:
+            first = file.readline()
+            file.seek(0)
+            separator = form.separator or separator_of(first, SUFFIXES[suffix[0]])
+            yield csv.reader(file, delimiter=separator, strict=True)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or "damaged"
+        raise InvalidInput(f"Cannot read {path!r} ({reason}). Check the path.") from None
+    except (
+        UnicodeError,
+        csv.Error,
+    ):  # another encoding, a null byte, an open quote; the message could quote it
+        raise InvalidInput(
+            f"The file {path!r} is not a CSV file in {form.encoding.upper()}. {_SAVE}"
+        ) from None
+
+
+def separator_of(first: str, usual: str) -> str:
+    """What separates the names in a first line: a semicolon or a tab, if the usual separator is not in it.
+
+    >>> separator_of('"fixed acidity";"pH"', ","), separator_of("age,sex;", ","), separator_of("age", ",")
+    (';', ',', ',')
+    """
+    return next((mark for mark in (usual, ";", "\t") if mark in first), usual)
 
 
 def _check_names(names: list[str], path: str) -> None:

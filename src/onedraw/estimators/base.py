@@ -12,6 +12,7 @@ takes its options from them, with the "help" and "choices" of their metadata.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,39 +22,31 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from onedraw.errors import InvalidInput
-from onedraw.estimators.bounds import each_bounds
-from onedraw.estimators.discreet import unquoted
+from onedraw._random import generator
+from onedraw.columns import Columns
+from onedraw.errors import InvalidInput, UnitsWarning
+from onedraw.estimators.bounds import check_bounds, each_bounds
+from onedraw.estimators.discreet import inconsistent, unquoted
+from onedraw.estimators.large import Place, in_working_units, is_large
+from onedraw.estimators.tables import (
+    Header,
+    check_declared,
+    encoded,
+    encoded_new,
+    num_rows,
+    table_names,
+)
 from onedraw.ledger import Ledger
 from onedraw.mechanisms import Mechanism, Shape
 from onedraw.model import Bounds
 from onedraw.privacy import Guarantee, Request
 from onedraw.privacy.guarantee import NEIGHBOURS
 from onedraw.private import Private
-from onedraw.publishing import Plan, make_plan, publish, silent
-from onedraw.records import Records, held
+from onedraw.publishing import Plan, checked_records, make_plan, publish, silent
+from onedraw.records import Records
 from onedraw.registry import AUTO, choose
 from onedraw.release import Release
 from onedraw.types import AnyArray, Array
-
-
-@dataclass(frozen=True, kw_only=True)
-class Header:
-    """What is public about a table that nobody has read: the names of its features, maybe its size.
-
-    For ``estimator.plan``, in place of the table.
-
-    >>> Header(features=("age", "pressure")).shape
-    (0, 2)
-    """
-
-    features: tuple[str, ...]
-    num_records: int | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """As of a table; no rows where their number is not known."""
-        return self.num_records or 0, len(self.features)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -69,6 +62,8 @@ class PrivateEstimator(BaseEstimator):
             ``onedraw.mechanisms`` with options of its own, such as ``OnePosterior(beta=2.5)``.
         feature_bounds: public ranges, one (low, high) per feature, one pair for all, or a dict by name. They
             map features to [-1, 1]; they are not clips, and values beyond them are allowed.
+        columns: an ``onedraw.Columns`` in place of ``feature_bounds``, ``classes`` and ``target_bounds``: X
+            is then a table as it stands, and the rules say what categories and missing values count as.
         draws: how many draws to release together; the estimate is their mean. "auto" chooses as many as give
             trustworthy intervals, from public facts only; ``plan_.reason`` says why.
         ledger: an ``onedraw.Ledger`` that each fit is charged to, before anything is drawn; with ``dataset``.
@@ -96,6 +91,7 @@ class PrivateEstimator(BaseEstimator):
         default=AUTO, metadata={"help": "How the model is made private; docs/mechanisms.md lists the names."}
     )
     feature_bounds: Any = None
+    columns: Columns | None = None
     draws: int | str = field(
         default=1,
         metadata={"help": "Draws released together; auto: as many as give trustworthy intervals."},
@@ -142,8 +138,11 @@ class PrivateEstimator(BaseEstimator):
         plan: Plan = clone(self)._plan(X, None)
         return plan
 
-    def fit(self, X: Any, y: Any, **unsupported: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Any:
         """Publish a model of (X, y) and keep only the release.
+
+        A large table is read where it lies, with the response in it: ``fit(table, target="died")`` of a
+        ``pyarrow.dataset.Dataset``, an Arrow table, a polars lazy frame or a Dask data frame.
 
         ``sample_weight`` is refused: a weight multiplies one person's influence, which the guarantee fixes.
         It is not a named parameter either, so that scikit-learn's meta-estimators do not pass it on.
@@ -159,24 +158,58 @@ class PrivateEstimator(BaseEstimator):
                 "release beyond what epsilon allows. Leave it out; for several rows of one person set "
                 "rows_per_person."
             )
+        target = unsupported.pop("target", None)
         if unsupported:
             raise TypeError(
                 f"fit() takes X and y only, got {sorted(unsupported)}. Set options in the constructor."
             )
-        if y is None:
+        if y is None and (target is not None or is_large(X)):
+            return self.fit_table(X, target)
+        if y is None and not (isinstance(self.columns, Columns) and self.columns.target.name):
             raise InvalidInput(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
         plan = self._plan(X, y)
+        for caution in plan.mechanism.cautions:
+            warnings.warn(caution.in_python(), UnitsWarning, stacklevel=2)
         return self._publish(plan, lambda: self._read(X, y, plan.model))
 
-    def fit_planned(self, plan: Plan, read: Callable[[], tuple[Any, Any]]) -> Any:
+    def fit_table(self, table: Any, target: str | None = None, *, memory: int = 0) -> Any:
+        """Publish a model of a table that holds the response, read where it lies: see ``fit``.
+
+        Records that take no more than ``memory`` bytes are read once and kept in memory.
+        """
+        request = self._request()
+        place = Place.of(table, target, self.columns)
+        header = place.header(public=request.num_records_is_public)
+        encoding = place.encoding()
+        if self.columns is None:
+            header = Header(features=encoding.features, num_records=header.num_records)
+        plan = self._plan(header, None)
+        if place.is_streamed(plan, memory):  # by public facts, so before the charge
+            plan.mechanism.check_place()
+        return self._publish(plan, lambda: Private(place.read(type(self), encoding, plan.model, memory)))
+
+    def check(self, X: Any, y: Any = None) -> None:
+        """Read the table as a fit would, and raise what a fit would refuse; nothing is charged or released.
+
+        For the data's holder: whether there is an error depends on the data. With declared ``columns``,
+        ``onedraw.columns.check`` lists all such rows.
+        """
+        probe = clone(self)
+        plan = probe._plan(X, y)
+        checked_records(plan, probe._read(X, y, plan.model), generator(None)[0])
+
+    def fit_planned(
+        self, plan: Plan, read: Callable[[], tuple[Any, Any]], *, header: Header | None = None
+    ) -> Any:
         """Publish what ``plan`` says, of a table that nobody has read yet, and keep only the release.
 
-        ``read`` returns the features, (n, d) in the order of the plan, and the response. It is called once,
-        and only after a ledger was found to pay: ``estimator.plan(Header(features=...))`` needs no table.
+        ``read`` returns the features, (n, d) in the order of the plan, and the response; or, where columns
+        are declared, the table of which ``header`` has the names, and None. It is called once, and only after
+        a ledger was found to pay: ``estimator.plan(Header(features=...))`` needs no table.
         """
-        self._see(Header(features=plan.model.features), None)
+        self._see(Header(features=plan.model.features) if header is None else header, None)
 
         def records() -> Private[Records]:
             found = read()
@@ -185,7 +218,7 @@ class PrivateEstimator(BaseEstimator):
 
         return self._publish(plan, records)
 
-    def _publish(self, plan: Plan, read: Callable[[], Private[Records]]) -> Any:
+    def _publish(self, plan: Plan, read: Callable[[], Private[Any]]) -> Any:
         self.release_ = publish(
             plan, read, ledger=self.ledger, dataset=self.dataset, random_state=self.random_state
         )
@@ -213,6 +246,12 @@ class PrivateEstimator(BaseEstimator):
         self._request()  # an option that cannot be is refused before anything is looked at
         with unquoted("X"):
             self._see(X, y)
+        if self.columns is not None:
+            check_declared(self, self.columns)
+        flat = len(getattr(X, "shape", ()) or (0, 0)) == 2  # of any other X scikit-learn says what is wrong
+        public = self._request().num_records_is_public
+        if flat and public and y is not None and num_rows(y) != num_rows(X):
+            raise inconsistent()
         classes, assumptions = self._classes(y)
         return self._plan_of(classes, num_rows(X), assumptions)
 
@@ -220,7 +259,9 @@ class PrivateEstimator(BaseEstimator):
         self, classes: tuple[Any, ...] | None, num_records: int | None, assumptions: tuple[str, ...] = ()
     ) -> Plan:
         request = self._request()
-        shape = Shape(model=self._model(self._feature_names(), classes), num_records=num_records)
+        if num_records == 0 and request.num_records_is_public:
+            raise InvalidInput("The table has no rows, so there is nothing to fit.")
+        shape = Shape(model=self._model(self._feature_names(), classes), num_records=num_records or None)
         mechanism, reason = choose(self.mechanism, request, shape)
         return make_plan(request, mechanism, shape, assumptions=assumptions, reason=reason)
 
@@ -228,6 +269,8 @@ class PrivateEstimator(BaseEstimator):
 
     def _see(self, X: Any, y: Any) -> None:
         """Take names and number of the features, and nothing else."""
+        if self.columns is not None:
+            X = Header(features=table_names(X))
         if isinstance(X, Header):
             self.n_features_in_, self.feature_names_in_ = len(X.features), np.array(X.features, dtype=object)
             return
@@ -239,36 +282,50 @@ class PrivateEstimator(BaseEstimator):
 
     def _read(self, X: Any, y: Any, model: Any) -> Private[Records]:
         """The records in working units, in a box."""
-        fewest = 1 if self._request().num_records_is_public else 0
+        if self.columns is not None:
+            return self._boxed(*encoded(self.columns, self._encoding(), X, y, model), model)
+        fewest = int(self._request().num_records_is_public)
         with unquoted("X and y"), np.errstate(all="ignore"):  # the sum of extreme records would warn
             features, target = validate_data(
                 self, X, y, reset=False, dtype=np.float64, order="C", ensure_min_samples=fewest
             )
-        with silent():
-            response = self._coded(target, model)
-            # Held before they are checked: in working units a finite number may overflow.
-            features, response = held(model.scale_features(features)), held(model.scale_response(response))
-            return Private(Records(features=features, response=response))
+        return self._boxed(features, target, model)
+
+    def _boxed(self, features: Array, target: AnyArray, model: Any) -> Private[Records]:
+        return Private(in_working_units(self, features, target, model))
+
+    def _encoding(self) -> Any:
+        """How the table that was seen becomes features, where columns are declared."""
+        assert self.columns is not None
+        return self.columns.encoder(tuple(str(name) for name in self.feature_names_in_))
 
     def _feature_names(self) -> tuple[str, ...]:
+        if self.columns is not None:
+            return tuple(self._encoding().features)
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             names = [f"x{i}" for i in range(self.n_features_in_)]
         return tuple(str(name) for name in names)
 
     def _bounds(self, features: tuple[str, ...]) -> tuple[Bounds, ...] | None:
+        if self.columns is not None:
+            known = self._encoding().feature_bounds
+            return None if known is None else tuple(known)
         return None if self.feature_bounds is None else each_bounds(self.feature_bounds, features)
+
+    def _target_bounds(self) -> Bounds | None:
+        bounds = self._declared("target_bounds")
+        return None if bounds is None else check_bounds(bounds, "target_bounds")
+
+    def _declared(self, option: str) -> Any:
+        """What is declared about the response, by an option of its own or by the columns."""
+        found = getattr(self, option, None)
+        return found if found is not None or self.columns is None else self.columns.target.facts[option]
 
     def _read_new(self, X: Any) -> Array:
         """Rows to predict, with the features of the fit, as floats."""
         check_is_fitted(self, "release_")
+        if self.columns is not None:
+            return encoded_new(self._encoding(), X)
         with unquoted("X"):
             return validate_data(self, X, dtype=np.float64, reset=False)  # type: ignore[no-any-return]
-
-
-def num_rows(X: Any) -> int | None:
-    """The number of rows, which the plan takes only where it is public; None for a header without rows."""
-    shape = getattr(X, "shape", None)
-    if not shape and not hasattr(X, "__len__"):  # what only turns into an array when asked
-        shape = np.asarray(X).shape
-    return (int(shape[0]) if shape else len(X)) or None

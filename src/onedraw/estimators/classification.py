@@ -8,9 +8,8 @@ from typing import Any
 
 from onedraw.advice import Set
 from onedraw.errors import InvalidInput
-from onedraw.estimators.base import PrivateEstimator, num_rows
+from onedraw.estimators.base import PrivateEstimator
 from onedraw.estimators.labels import READ_FROM_LABELS, classes_in, codes, declared_classes
-from onedraw.publishing import afford
 from onedraw.types import AnyArray, Array
 
 
@@ -26,9 +25,10 @@ class Classification(PrivateEstimator):
     classes: Any = None
 
     def _classes(self, y: Any) -> tuple[tuple[Any, ...] | None, tuple[str, ...]]:
-        if self.classes is not None:
-            return declared_classes(self.classes), ()
-        if y is None:
+        declared = self._declared("classes")
+        if declared is not None:
+            return declared_classes(declared), ()
+        if y is None or self.columns is not None:
             raise InvalidInput("A plan needs the public set of classes.", advice=Set("classes"))
         if self.neighbours == "add_remove":
             raise InvalidInput(
@@ -37,8 +37,11 @@ class Classification(PrivateEstimator):
                 advice=Set("classes", note=", the public set of them"),
             )
         if self.ledger is not None:
-            # Who has no budget does not get to the labels; no guarantee depends on how many classes there be.
-            afford(self._plan_of((0, 1), num_rows(y)).guarantee, self.ledger, self.dataset)
+            raise InvalidInput(
+                "Expected declared classes where a ledger is charged: to read them from the labels would be "
+                "a look at the data before the charge.",
+                advice=Set("classes", note=", the public set of them"),
+            )
         return classes_in(y), (READ_FROM_LABELS,)
 
     def _coded(self, y: AnyArray, model: Any) -> Array:

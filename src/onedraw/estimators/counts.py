@@ -24,6 +24,7 @@ from onedraw.estimators.regression import Regression
 from onedraw.families import NegativeBinomial, Poisson
 from onedraw.release import Release
 from onedraw.types import AnyArray, Array
+from onedraw.uncertainty import point_estimate
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -34,7 +35,7 @@ class _CountRegressor(RegressorMixin, Regression):
         return numbers(y)
 
     def _learn(self, release: Release) -> None:
-        estimate = release.estimate
+        estimate = point_estimate(release)
         self.coef_, self.intercept_ = estimate.coef[0, 0], float(estimate.intercept[0, 0])
 
     def predict(self, X: Any) -> Array:

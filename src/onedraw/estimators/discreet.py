@@ -26,10 +26,7 @@ def unquoted(name: str) -> Iterator[None]:
     except ValueError as error:
         message = str(error)
         if "inconsistent numbers of samples" in message:
-            raise InvalidInput(
-                "Found input variables with inconsistent numbers of samples: X and y must have one row each "
-                "per record."
-            ) from None
+            raise inconsistent() from None
         if message.startswith("Found array with 0 sample"):
             raise InvalidInput("The table has no rows, so there is nothing to fit.") from None
         if "could not convert" in message:
@@ -60,3 +57,11 @@ def numbers(y: AnyArray) -> Array:
     """The response as floats."""
     with unquoted("y"):
         return np.asarray(y, dtype=np.float64)
+
+
+def inconsistent() -> InvalidInput:
+    """The error about a table and a response of different lengths, in the words of scikit-learn."""
+    return InvalidInput(
+        "Found input variables with inconsistent numbers of samples: X and y must have one row each per "
+        "record."
+    )

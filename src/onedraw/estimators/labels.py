@@ -32,7 +32,7 @@ def class_family(count: int) -> Family:
 
 
 def declared_classes(classes: Any) -> tuple[Any, ...]:
-    """The declared classes in sorted order, or an error about the declaration."""
+    """The declared classes in their order, or an error about the declaration."""
     listed = list(classes) if np.iterable(classes) and not isinstance(classes, str) else []
     kinds = {isinstance(label, str) for label in listed}
     if len(set(listed)) < 2 or len(set(listed)) < len(listed) or len(kinds) > 1:
@@ -40,7 +40,7 @@ def declared_classes(classes: Any) -> tuple[Any, ...]:
             "Expected classes to list two or more distinct labels, all of them text or all of them "
             f"numbers, got classes={classes!r}."
         )
-    return tuple(np.unique(np.asarray(listed)).tolist())
+    return tuple(np.asarray(listed).tolist())
 
 
 def classes_in(y: Any) -> tuple[Any, ...]:
@@ -70,12 +70,13 @@ def check_labels(y: AnyArray) -> None:
 
 
 def codes(classes: tuple[Any, ...], y: AnyArray) -> Array:
-    """The position of each label among the sorted classes. The error quotes the classes, never a label."""
+    """The position of each label among the classes. The error quotes the classes, never a label."""
     check_labels(y)
     known = np.array(classes)
+    order = np.argsort(known)
     try:
-        places = np.searchsorted(known, y)
-        found = known[np.minimum(places, len(known) - 1)] == y
+        places = order[np.minimum(np.searchsorted(known, y, sorter=order), len(known) - 1)]
+        found = known[places] == y
     except TypeError:  # text and something else have no order
         places, found = np.zeros(len(y), dtype=np.intp), np.zeros(len(y), dtype=bool)
     if not np.all(found):

@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 from sklearn.base import RegressorMixin
 
 from onedraw._validate import one_of
-from onedraw.estimators.bounds import check_bounds
 from onedraw.estimators.discreet import numbers
 from onedraw.estimators.regression import Regression
 from onedraw.families import Gaussian, families_of
 from onedraw.release import Release
 from onedraw.types import AnyArray, Array
+from onedraw.uncertainty import point_estimate
 
 ERRORS = {str(family.errors): family for family in families_of(Gaussian.kind)}
 """The families of a continuous response, by the law of its errors."""
@@ -58,15 +58,14 @@ class LinearRegression(RegressorMixin, Regression):
     kinds: ClassVar[tuple[str, ...]] = (Gaussian.kind,)
 
     def _model(self, features: tuple[str, ...], classes: tuple[Any, ...] | None) -> Any:
-        bounds = None if self.target_bounds is None else check_bounds(self.target_bounds, "target_bounds")
         family = ERRORS[one_of(ERRORS, errors=self.errors)]()
-        return self._described(family, features, target_bounds=bounds)
+        return self._described(family, features, target_bounds=self._target_bounds())
 
     def _coded(self, y: AnyArray, model: Any) -> Array:
         return numbers(y)
 
     def _learn(self, release: Release) -> None:
-        estimate = release.estimate
+        estimate = point_estimate(release)
         self.coef_, self.intercept_ = estimate.coef[0, 0], float(estimate.intercept[0, 0])
         self.__dict__.pop("scale_", None)  # of an earlier fit with another mechanism
         if estimate.scale is not None:

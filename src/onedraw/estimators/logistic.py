@@ -23,6 +23,7 @@ from onedraw.estimators.regression import Regression
 from onedraw.families import Bernoulli, Categorical
 from onedraw.release import Release
 from onedraw.types import AnyArray, Array
+from onedraw.uncertainty import point_estimate
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -55,7 +56,7 @@ class LogisticRegression(ClassifierMixin, Classification, Regression):
         return self._described(class_family(len(classes)), features, classes=classes)
 
     def _learn(self, release: Release) -> None:
-        estimate = release.estimate
+        estimate = point_estimate(release)
         self.coef_, self.intercept_ = estimate.coef[0], estimate.intercept[0]
         self.classes_ = np.array(release.model.classes)
 

@@ -23,7 +23,6 @@ from sklearn.utils.validation import check_is_fitted
 from onedraw._validate import one_of, whole
 from onedraw.errors import InvalidInput
 from onedraw.estimators.base import PrivateEstimator
-from onedraw.estimators.bounds import check_bounds
 from onedraw.estimators.classification import Classification
 from onedraw.estimators.discreet import numbers
 from onedraw.estimators.labels import class_family
@@ -186,8 +185,7 @@ class MLPRegressor(RegressorMixin, Network):
     kinds: ClassVar[tuple[str, ...]] = ("mlp-regressor",)
 
     def _model(self, features: tuple[str, ...], classes: tuple[Any, ...] | None) -> Any:
-        bounds = None if self.target_bounds is None else check_bounds(self.target_bounds, "target_bounds")
-        return self._described(Gaussian(), features, target_bounds=bounds)
+        return self._described(Gaussian(), features, target_bounds=self._target_bounds())
 
     def _coded(self, y: AnyArray, model: Any) -> Array:
         return numbers(y)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from onedraw.errors import InvalidInput
 from onedraw.estimators.base import PrivateEstimator
 from onedraw.families import Family
+from onedraw.inference import WaldTest
 from onedraw.model import Bounds, RegressionModel
 from onedraw.types import Array
-from onedraw.uncertainty import Intervals, summarise
+from onedraw.uncertainty import Intervals, point_estimate, summarise
+from onedraw.uncertainty.from_curvature import Contrasts, ReleasedInference, inference_of
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -51,16 +54,37 @@ class Regression(PrivateEstimator):
 
     # -- uncertainty, from the release alone
 
-    def summary(self, level: float = 0.95) -> Intervals:
-        """Coefficients, standard errors and intervals in original units; ``str()`` of it is an aligned table.
+    def summary(self, level: float = 0.95, *, exponentiate: bool = False) -> Intervals:
+        """Estimates, standard errors, z, p and intervals in original units; ``str()`` is an aligned table.
 
-        See ``onedraw.uncertainty`` for what is assumed, and which releases have intervals.
+        ``exponentiate`` gives odds ratios (two classes) or rate ratios (counts). All of it is computed from
+        the release: ``release_.summary()`` gives the same numbers to whoever holds the file. See
+        ``onedraw.uncertainty`` for what is assumed, and which releases have intervals.
         """
         check_is_fitted(self, "release_")
         choice = getattr(getattr(getattr(self, "plan_", None), "mechanism", None), "draws_choice", None)
         if choice is not None and not choice.trusted:
             raise InvalidInput(f"This release has no intervals. {choice.explanation}")
-        return summarise(self.release_, level)
+        return summarise(self.release_, level, exponentiate=exponentiate)
+
+    def plot(
+        self,
+        level: float = 0.95,
+        *,
+        exponentiate: bool = False,
+        ax: Any = None,
+        names: Sequence[str] | None = None,
+        reference: Any = None,
+        per: Mapping[str, float] | None = None,
+    ) -> Any:
+        """A forest plot of ``summary()`` (extra ``plots``); returns Matplotlib's axes.
+
+        ``names`` chooses parameters; ``reference`` holds values to draw beside them, by name: numbers, or
+        (estimate, low, high). ``per`` is the change of each feature that its effect is drawn for, such as
+        {"age": 10}; by default the whole of its declared range, or one unit where none was declared.
+        """
+        found = self.summary(level, exponentiate=exponentiate)
+        return found.plot(ax=ax, names=names, reference=reference, per=per)
 
     def conf_int(self, level: float = 0.95, *, as_frame: bool = False) -> Any:
         """(p, 2): low and high of each parameter, in the order of ``summary()``; ``as_frame`` for pandas."""
@@ -72,10 +96,39 @@ class Regression(PrivateEstimator):
         """(p,), in the order of ``summary()``."""
         return np.array(self.summary().standard_error)
 
+    def contrast(
+        self, contrasts: Contrasts, value: float | Sequence[float] = 0.0, level: float = 0.95
+    ) -> Intervals:
+        """Linear combinations of parameters with intervals, and the p-values of their being ``value``.
+
+        ``model.contrast({"age": 10})`` is the effect of ten years; a list of such dicts, or an array with one
+        column for each row of ``summary()``, gives several at once.
+        """
+        return self._inference().contrast(contrasts, value, level)
+
+    def wald_test(
+        self, contrasts: Contrasts | Sequence[str], value: float | Sequence[float] = 0.0
+    ) -> WaldTest:
+        """The joint test that several parameters, by name, or combinations of them equal ``value``."""
+        return self._inference().wald_test(contrasts, value)
+
+    def mean_interval(self, X: Any, level: float = 0.95) -> Array:
+        """(n, 2): intervals of the mean response at rows X: a probability, a mean, or a rate.
+
+        They are about the mean, not about a new observation, and about one row at a time. Their middle is
+        that of ``summary()``, not that of ``predict``, which the ridge pulls.
+        """
+        features = self._read_new(X)
+        return self._inference().mean_interval(features, level)
+
+    def _inference(self) -> ReleasedInference:
+        check_is_fitted(self, "release_")
+        return inference_of(self.release_)
+
     # -- prediction
 
     def _linear_predictor(self, X: Any) -> Array:
         """X @ coef' + intercept in original units, (n, outputs)."""
         features = self._read_new(X)
-        estimate = self.release_.estimate
+        estimate = point_estimate(self.release_)
         return np.asarray(features @ estimate.coef[0].T + estimate.intercept[0])

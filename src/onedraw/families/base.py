@@ -162,6 +162,11 @@ class Family(ABC):
         """The certificate of the loss, proved in ``certificate``: by default that of a bounded density."""
         return bounded_density_bounds(beta, self.log_sup_density)
 
+    def slope_bound(self, beta: float) -> float:
+        """The largest size of the derivative of the loss in its linear predictor; infinite if none is
+        known."""
+        return math.inf
+
     def log_loss_range(self, predictor_bound: float) -> tuple[float, float]:
         """The smallest and largest -log f where no linear predictor exceeds ``predictor_bound`` in size.
 
@@ -245,6 +250,16 @@ class Family(ABC):
 
     # -- what intervals from released draws need, see ``onedraw.uncertainty``
 
+    question: ClassVar[str | None] = None
+    """What a single number of this family is called ("proportion"), where it may be asked for by itself."""
+    question_assumes: ClassVar[str] = ""
+    """What an interval of that number assumes."""
+    has_planner_page: ClassVar[bool] = False
+    """Whether the page to plan with has a formula for it."""
+    ratio: ClassVar[str | None] = None
+    """What the exponential of a coefficient is called, where it has a meaning."""
+    exponential_intercept: ClassVar[str] = ""
+    """What the exponential of an intercept is, where that of a coefficient is a ratio."""
     has_intervals: ClassVar[bool] = False
     """Whether all that intervals need is known."""
     usual_spread: ClassVar[float] = 1.0

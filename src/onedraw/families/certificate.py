@@ -12,7 +12,8 @@ Three widths are kept apart because three kinds of accounting need them:
 Guarantee:
     For every record and every parameter the beta-divergence loss lies in [lower, upper]. The observation
     sensitivity is attained in the limit for mass functions and location-scale families, and so is the
-    parameter range, except for counts: no mean makes a positive count certain, so theirs is an upper bound.
+    parameter range; that of counts is smaller than 1/b, because no mean makes a positive count certain, and
+    attained to a hundredth (``_count_range``).
 
 Proofs, with b = beta - 1, f <= M and loss = (1 - f^b)/b - (1 - I)/beta:
 

@@ -7,7 +7,8 @@ power integral is a table (see ``_count_power``).
 Guarantee:
     Every value of the loss lies in [0, 1/b]: log f and log I are held at or below 0, so that loss <= 1/b, and
     the loss is held at or above 0, where the exact one is by f(y)^beta <= I. Rounding and interpolation
-    errors can therefore never break the certificate of a mass function.
+    errors can therefore never break the certificate of a mass function. The range over the parameters of
+    one record is smaller, see ``_count_range``.
 
 >>> import numpy as np
 >>> from onedraw.families import NegativeBinomial, Poisson
@@ -19,6 +20,7 @@ True
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -26,7 +28,9 @@ from scipy import special
 
 from onedraw.families._compose import compose_beta_loss
 from onedraw.families._count_power import power_table
+from onedraw.families._count_range import count_range
 from onedraw.families.base import SMALL_B, Derivatives, MassFunction
+from onedraw.families.certificate import LossBounds
 from onedraw.families.noise_ratio import largest_ratio
 from onedraw.families.reference import ReferenceTable
 from onedraw.types import AnyArray, Array
@@ -50,6 +54,8 @@ class CountFamily(MassFunction):
     response: ClassVar[str] = "counts (whole numbers from 0 to 2**53)"
     response_remedy: ClassVar[str] = "Use a linear regression for a continuous response."
     has_intervals: ClassVar[bool] = True
+    ratio: ClassVar[str | None] = "rate ratio"
+    exponential_intercept: ClassVar[str] = "the mean count where every feature is 0"
     usual_spread: ClassVar[float] = 0.5
 
     @abstractmethod
@@ -126,6 +132,9 @@ class CountFamily(MassFunction):
         log_density = self.log_density_derivatives(y, eta)
         loss = _loss_in_place(np.array(log_density.value), log_integral, beta)
         return compose_beta_loss(loss, log_density, integral, beta=beta, order=order)
+
+    def loss_bounds(self, beta: float) -> LossBounds:
+        return replace(super().loss_bounds(beta), parameter_range=count_range(self, beta))
 
     def mean(self, eta: Array) -> Array:
         return np.exp(np.clip(eta, -_LARGEST_LOG, _LARGEST_LOG))

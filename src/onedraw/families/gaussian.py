@@ -28,6 +28,10 @@ class Gaussian(LocationScale):
     scale_floor: float = 0.1
 
     name: ClassVar[str] = "gaussian"
+    question: ClassVar[str | None] = "mean"
+    question_assumes: ClassVar[str] = (
+        "values are independent and lie symmetric about their mean, spread alike in every group"
+    )
     errors: ClassVar[str | None] = "normal"
     has_cell_bounds: ClassVar[bool] = True
 

@@ -42,6 +42,8 @@ class Poisson(CountFamily):
     name: ClassVar[str] = "poisson"
     kind: ClassVar[str] = "poisson"
     has_cell_bounds: ClassVar[bool] = True
+    question: ClassVar[str | None] = "rate"
+    question_assumes: ClassVar[str] = "counts are independent and vary as Poisson ones do"
 
     def describe(self, classes: tuple[Any, ...] | None = None) -> str:
         return "Poisson, coefficients of the log mean"

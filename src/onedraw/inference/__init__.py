@@ -4,16 +4,30 @@
 from onedraw.inference.from_release import Inference, infer, infer_many
 from onedraw.inference.mixture import NormalMixture, WaldTest
 from onedraw.inference.released import NormalTilt, Released, TiltLaw
-from onedraw.inference.weight import ConstantWeight, ExponentialWeight, LogisticWeight, Weight
+from onedraw.inference.score import DispersedScore, ModelScore, RobustScore, ScoreLaw
+from onedraw.inference.weight import (
+    ConstantWeight,
+    CountVariance,
+    CountWeight,
+    ExponentialWeight,
+    LogisticWeight,
+    Weight,
+)
 
 __all__ = [
     "ConstantWeight",
+    "CountVariance",
+    "CountWeight",
+    "DispersedScore",
     "ExponentialWeight",
     "Inference",
     "LogisticWeight",
+    "ModelScore",
     "NormalMixture",
     "NormalTilt",
     "Released",
+    "RobustScore",
+    "ScoreLaw",
     "TiltLaw",
     "WaldTest",
     "Weight",

@@ -8,15 +8,14 @@ the score is -S, S of mean 0 and covariance K. With the expected score of rows w
 
 Given (M, count, b) the equation is solved for theta* at S = 0 by Newton's method: no linearisation at the
 released point, which the ridge pulls towards theta_0, where the curvature is another. S moves the solution by
-H^-1 S, H the curvature *at the solution*, so theta* is normal with covariance H^-1 K H^-1 = noise_ratio H^-1
-(the model's K is noise_ratio * H: 1 for logistic and Poisson regression, times the rows of a person).
+H^-1 S, H the curvature *at the solution*, so theta* is normal with covariance H^-1 K H^-1 (``score``).
 
 >>> import numpy as np
 >>> from onedraw.inference.weight import ConstantWeight
->>> means, covariances = components(
+>>> point, inverse, _ = solved(
 ...     ConstantWeight(), np.eye(2)[None], np.array([100.0]), np.array([[1.0, 2.0]]), np.array([[10.0, 0.0]]),
-...     noise_ratio=1.0, intercept=True)
->>> means.round(3).tolist(), covariances[0].diagonal().round(3).tolist()
+...     intercept=True)
+>>> point.round(3).tolist(), inverse[0].diagonal().round(3).tolist()
 ([[1.1, 2.0]], [0.01, 0.01])
 """
 
@@ -24,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onedraw.inference.curvature import row_law
+from onedraw.inference.curvature import RowLaw, row_law
 from onedraw.inference.weight import Weight
 from onedraw.types import Array
 
@@ -33,17 +32,19 @@ LONGEST = 2.0
 """The longest Newton step, in standard deviations of the linear predictor plus the step's own length."""
 
 
-def components(
+def solved(
     weight: Weight,
     moments: Array,
     count: Array,
     theta: Array,
     shift: Array,
     *,
-    noise_ratio: float,
     intercept: bool,
-) -> tuple[Array, Array]:
-    """Means (B, p) and covariances (B, p, p) of the true parameters; shift = R (theta^ - theta_0) + b."""
+) -> tuple[Array, Array, RowLaw]:
+    """The parameters (B, p) that explain the release, H^-1 (B, p, p) and the rows' law there.
+
+    ``shift`` (B, p) is R (theta^ - theta_0) + b.
+    """
     released = row_law(weight, moments, theta, intercept=intercept).score
     target = released + shift / count[:, None]
     point = theta.copy()
@@ -54,4 +55,4 @@ def components(
         point = point + step * np.minimum(1.0, LONGEST / length)[:, None]
     law = row_law(weight, moments, point, intercept=intercept)
     inverse = np.linalg.inv(count[:, None, None] * law.curvature)
-    return point, np.asarray(noise_ratio * inverse, dtype=np.float64)
+    return point, np.asarray(inverse, dtype=np.float64), law

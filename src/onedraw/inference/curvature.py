@@ -44,6 +44,7 @@ class RowLaw:
     slope: Array  # (B, p), s = Sigma theta
     centre: Array  # (B,), a
     means: Array  # (6, B), e_(-1) ... e_4
+    intercept: bool
 
     @property
     def curvature(self) -> Array:
@@ -58,7 +59,7 @@ class RowLaw:
         """E mu z (B, p)."""
         return np.asarray(self.means[0][:, None] * self.mean + self.means[1][:, None] * self.slope)
 
-    def pullback(self, gradient: Array, intercept: bool) -> Array:
+    def pullback(self, gradient: Array) -> Array:
         """The symmetric d l/d M (B, p, p) from the symmetric d l/d curvature.
 
         With G the gradient: dl = e_0 <G, dM> + 2 e_1 (Gm.ds + Gs.dm) + 2 e_2 Gs.ds + (terms of de_k), and
@@ -76,7 +77,7 @@ class RowLaw:
         out = e0[:, :, None] * gradient
         half = theta[:, :, None] * (0.5 * d_slope + 0.5 * d_variance * theta)[:, None, :]
         out += half + half.transpose(0, 2, 1)
-        if intercept:
+        if self.intercept:
             d_centre = whole * e1 + cross * e2 + square * e3
             d_centre = d_centre - (d_slope * mean).sum(1, keepdims=True) - 2.0 * a * d_variance
             d_mean = 2.0 * e1 * by_slope - a * d_slope + d_centre * theta
@@ -95,4 +96,12 @@ def row_law(weight: Weight, moments: Array, theta: Array, *, intercept: bool) ->
     slope = (moments @ theta[:, :, None])[:, :, 0] - mean * centre[:, None]
     variance = (slope * theta).sum(1)
     means = weight.normal_means(centre, variance)
-    return RowLaw(moments=moments, theta=theta, mean=mean, slope=slope, centre=centre, means=means)
+    return RowLaw(
+        moments=moments,
+        theta=theta,
+        mean=mean,
+        slope=slope,
+        centre=centre,
+        means=means,
+        intercept=intercept,
+    )

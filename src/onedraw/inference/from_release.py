@@ -2,17 +2,18 @@
 """Inference from a release alone: sample the curvature it may have had, solve for the truth, mix.
 
 1. The noisy curvature gives a posterior of the second moments of the rows (``noisy``, ``moments``), sampled
-by
-   Hamiltonian Monte Carlo (``hmc``).
+   by Hamiltonian Monte Carlo (``sampling``, ``hmc``).
 2. For every draw of the moments and a fresh tilt b (and its mirror image -b), the true parameters are normal
-   (``components``). The released parameters tell nothing more about the moments: the ridge and the tilt stand
-   between them and the truth.
+   (``components``, ``score``). The released parameters tell nothing more about the moments: the ridge and
+   the tilt stand between them and the truth.
 3. The mixture of these normals gives estimates, standard errors, intervals and tests (``mixture``).
 
 Where noise hides the curvature, step 1 varies more and the mixture is wider by itself. ``inflation`` says by
 how much: the width of an interval over the median width given the moments. Beyond ``INFLATION`` the width is
-mostly what the prior of the moments says, and ``reason`` refuses. It also refuses 95% intervals that reach
-further than ``Released.useful`` to either side: they say nothing that was not known before.
+mostly what the prior of the moments says, and ``reason`` refuses. So it does where the size of a feature is
+hidden: the logarithm of its curvature has a prior of standard deviation 1, and must have less than ``HIDDEN``
+given the release. It also refuses 95% intervals that reach further than ``Released.useful`` to either side:
+they say nothing that was not known before.
 
 Guarantee:
     Post-processing: a function of released numbers, public facts and a fixed seed. It costs no privacy, and
@@ -38,22 +39,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from onedraw.errors import InvalidInput
-from onedraw.inference.components import components
-from onedraw.inference.hmc import Chains, Schedule, sample
+from onedraw.inference.components import solved
+from onedraw.inference.hmc import Chains
 from onedraw.inference.mixture import NORMAL, NormalMixture, WaldTest
 from onedraw.inference.moments import MomentSpace
-from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
+from onedraw.inference.noisy import NoisyCurvature
 from onedraw.inference.released import Released
+from onedraw.inference.sampling import sample_moments
 from onedraw.types import Array
 
 SEED = 1
-CHAINS = 8
-SCHEDULE = Schedule()
 TILTS = 2
 """Tilts for every draw of the moments, each with its mirror image."""
-FINEST = 0.01
 INFLATION = 1.5
 """Intervals are refused beyond this ratio of their width to the median width given the moments."""
+HIDDEN = 0.5
+"""Intervals are refused beyond this standard deviation of the logarithm of a feature's curvature."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,53 +121,15 @@ def infer_many(releases: Sequence[Released]) -> list[Inference]:
     return [_mix(r, space, draws, rng) for r, draws in zip(releases, chains.draws, strict=True)]
 
 
-def _finest(released: Released) -> float:
-    """The smallest noise that is taken at its word: rows are not normal to more than a per cent anyway."""
-    return FINEST * max(float(released.curvature.diagonal().min()), released.diagonal_sd)
-
-
 def _sample(releases: Sequence[Released], space: MomentSpace, rng: np.random.Generator) -> Chains:
-    matrix = np.stack([r.curvature[np.ix_(r.order, r.order)] for r in releases])
-    diagonal_sd = np.array([max(r.diagonal_sd, _finest(r)) for r in releases])
-    offdiagonal_sd = np.array([max(r.offdiagonal_sd, _finest(r)) for r in releases])
-    count = np.array([r.count for r in releases])
-    theta = np.stack([r.theta[r.order] for r in releases])
-
-    def each(values: Array) -> Array:
-        return np.repeat(values, CHAINS, axis=0)
-
-    density = CurvatureDensity(
-        space=space,
-        weight=releases[0].weight,
-        theta=each(theta),
-        count=each(count),
-        noisy=NoisyCurvature(
-            matrix=each(matrix), diagonal_sd=each(diagonal_sd), offdiagonal_sd=each(offdiagonal_sd)
-        ),
+    noisy = NoisyCurvature(
+        matrix=np.stack([r.curvature[np.ix_(r.order, r.order)] for r in releases]),
+        diagonal_sd=np.array([r.diagonal_sd for r in releases]),
+        offdiagonal_sd=np.array([r.offdiagonal_sd for r in releases]),
     )
-    start, precision = _start(space, matrix, diagonal_sd, offdiagonal_sd, count)
-    noise = rng.standard_normal((len(releases), CHAINS, space.size))
-    places = start[:, None, :] + 0.5 * noise / np.sqrt(precision)[:, None, :]
-    return sample(density, places, 1.0 / precision, SCHEDULE, rng)
-
-
-def _start(
-    space: MomentSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
-) -> tuple[Array, Array]:
-    """Where chains start, and rough posterior precisions: only the speed of the sampler depends on them."""
-    p, pairs, scales = space.dim, space.pairs, space.scales
-    size = np.diagonal(matrix, axis1=1, axis2=2)
-    unit = np.maximum(size[:, 0] if space.intercept else size.mean(1), 0.02 * count)
-    relative = np.clip(size / unit[:, None], 0.03, 1.5)
-    start, precision = np.zeros((len(matrix), space.size)), np.ones((len(matrix), space.size))
-    start[:, pairs : pairs + scales] = np.log(relative[:, p - scales :])
-    rows, columns = np.tril_indices(p, -1)
-    geometric = np.sqrt(relative[:, rows] * relative[:, columns])
-    precision[:, :pairs] = 2.0 * p + (unit[:, None] * geometric / offdiagonal_sd[:, None]) ** 2
-    signal = (unit[:, None] * relative / diagonal_sd[:, None]) ** 2
-    precision[:, pairs : pairs + scales] = 1.0 + signal[:, p - scales :]
-    precision[:, pairs + scales] = 1.0 / space.count_sd**2 + signal.sum(1)
-    return start, precision
+    theta = np.stack([r.theta[r.order] for r in releases])
+    count = np.array([r.count for r in releases])
+    return sample_moments(noisy, space, releases[0].weight, theta, count, rng)
 
 
 def _mix(released: Released, space: MomentSpace, draws: Array, rng: np.random.Generator) -> Inference:
@@ -175,32 +138,32 @@ def _mix(released: Released, space: MomentSpace, draws: Array, rng: np.random.Ge
     tilt = np.stack([released.tilt.sample(rng) for _ in range(half)])[:, order]
     # The law of b is symmetric: with every b its mirror image, so that the centre has no noise of its own.
     shift = released.pull[order] + np.concatenate([tilt, -tilt])
-    means, covariances = components(
+    count = released.count * np.exp(np.tile(point.log_count, 2 * TILTS))
+    means, inverse, law = solved(
         released.weight,
         np.concatenate([point.moments] * 2 * TILTS),
-        released.count * np.exp(np.concatenate([point.log_count] * 2 * TILTS)),
+        count,
         np.repeat(released.theta[order][None], 2 * half, axis=0),
         shift,
-        noise_ratio=released.noise_ratio,
         intercept=space.intercept,
     )
+    score = released.noise_ratio * released.score.covariances(law, count, rng)
+    covariances = inverse @ score @ inverse
     back = np.argsort(order)
-    law = NormalMixture(means=means[:, back], covariances=covariances[:, back][:, :, back])
-    inflation = law.standard_error / _given_moments(law, released)
-    return Inference(law=law, inflation=inflation, reason=_reason(released, law, inflation))
+    mixture = NormalMixture(means=means[:, back], covariances=covariances[:, back][:, :, back])
+    known = covariances + released.tilt.variance * (inverse @ inverse)
+    # The median over the components of the standard errors that a known curvature would give (p,).
+    given = np.sqrt(np.median(np.diagonal(known, axis1=1, axis2=2), axis=0))[back]
+    inflation = mixture.standard_error / given
+    sizes = point.log_count[:, None] + 2.0 * np.log(point.scale)
+    reason = _reason(released, mixture, inflation, float(sizes.std(axis=0).max()))
+    return Inference(law=mixture, inflation=inflation, reason=reason)
 
 
-def _given_moments(law: NormalMixture, released: Released) -> Array:
-    """The median over the components of the standard errors that a known curvature would give (p,)."""
-    inverse = law.covariances / released.noise_ratio
-    tilted = law.covariances + released.tilt.variance * (inverse @ inverse)
-    return np.asarray(np.sqrt(np.median(np.diagonal(tilted, axis1=1, axis2=2), axis=0)))
-
-
-def _reason(released: Released, law: NormalMixture, inflation: Array) -> str | None:
+def _reason(released: Released, law: NormalMixture, inflation: Array, hidden: float) -> str | None:
     """Why no intervals are given, and what would help; None if they are."""
     half, largest = NORMAL * float(law.standard_error.max()), float(inflation.max())
-    if largest <= INFLATION and half <= released.useful:
+    if largest <= INFLATION and half <= released.useful and hidden <= HIDDEN:
         return None
     if half > released.useful:
         factor = half / released.useful
@@ -208,6 +171,12 @@ def _reason(released: Released, law: NormalMixture, inflation: Array) -> str | N
             f"A 95% interval would reach {half:.1f} to either side in working units, more than the "
             f"{released.useful:g} that could be of use. About {factor:.1f} times the records, or "
             f"{factor:.1f} times epsilon, would give intervals."
+        )
+    if largest <= INFLATION:
+        factor = max(1.2, hidden / HIDDEN)
+        return (
+            "The noise of the released curvature hides how much a feature varies. About "
+            f"{factor:.1f} times the records, or {factor:.1f} times epsilon, would give intervals."
         )
     # The part of the width that is due to the curvature's noise falls at least like that noise, which is
     # 1/(n epsilon) relative to the curvature.

@@ -69,7 +69,7 @@ class CurvatureDensity:
         gap = self.noisy.matrix - curvature
         pull = self._precision * gap
         value -= 0.5 * np.einsum("bij,bij->b", pull, gap)
-        by_moments = law.pullback(count[:, None, None] * pull, self.space.intercept)
+        by_moments = law.pullback(count[:, None, None] * pull)
         by_count = np.einsum("bij,bij->b", pull, curvature)
         return value, gradient + self.space.pullback(point, by_moments, by_count)
 

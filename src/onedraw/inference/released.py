@@ -22,6 +22,7 @@ import numpy as np
 
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
+from onedraw.inference.score import ModelScore, ScoreLaw
 from onedraw.inference.weight import LogisticWeight, Weight
 from onedraw.types import Array
 
@@ -65,8 +66,8 @@ class Released:
         standard deviation of its logarithm.
     weight: how records' curvature depends on the predictor.
     intercept: the position of the intercept, None without one.
-    noise_ratio: K <= noise_ratio * H for the covariance K of the score: 1 if the model holds (logistic,
-        Poisson), times the largest number of rows of a person.
+    score: what is known of the covariance K of the score; by the model it is the curvature.
+    noise_ratio: how many times K counts: the largest number of rows of a person.
     useful: the longest half-width of a 95% interval that says something, in units of the working
         coefficients; 3 is an odds ratio of 20 for half the range of a feature.
     """
@@ -82,6 +83,7 @@ class Released:
     count_sd: float = 0.1
     weight: Weight = field(default_factory=LogisticWeight)
     intercept: int | None = 0
+    score: ScoreLaw = field(default_factory=ModelScore)
     noise_ratio: float = 1.0
     useful: float = 3.0
 

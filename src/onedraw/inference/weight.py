@@ -13,6 +13,7 @@ because they are closed under differentiation: d e_k/d a = e_(k+1) (shift the la
 law of Kolmogorov and Smirnov [Andrews & Mallows 1974]. Its Gauss quadrature with ``POINTS`` points gives E mu
 = sum_i c_i Phi(a/t_i), t_i^2 = 4 k_i^2 + q, and the e_k are its derivatives in a, exact in q. *Exponential*
 (counts): mu = exp(eta), every e_k = exp(a + q/2). *Constant* (linear regression): mu = level * eta.
+*Tabulated* (capped counts): mu = E min(Y, cap) has derivatives by a spline and means by Gauss quadrature.
 
 >>> import numpy as np
 >>> LogisticWeight().normal_means(np.array([0.0]), np.array([0.0]))[:2].round(3).tolist()
@@ -29,10 +30,15 @@ from typing import Protocol
 
 import numpy as np
 from scipy import special
+from scipy.interpolate import make_interp_spline
 
+from onedraw.tilted.count_loss import CappedCounts
 from onedraw.types import Array
 
 POINTS = 8
+NODES = 24
+"""Of the Gauss quadrature of tabulated weights."""
+STEP = 0.01
 
 
 class Weight(Protocol):
@@ -89,6 +95,74 @@ class ConstantWeight:
         out = np.zeros((6, len(centre)))
         out[0], out[1] = self.level * centre, self.level
         return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountWeight:
+    """mu = E min(Y, cap) of a count with mean exp(eta); ``dispersion`` is the negative binomial's size."""
+
+    cap: int
+    dispersion: float | None = None
+
+    def normal_means(self, centre: Array, variance: Array) -> Array:
+        return _tabulated_means(_count_tables(self.cap, self.dispersion)[0], centre, variance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountVariance:
+    """v = Var min(Y, cap), as a weight of its own; its mu, an integral of no use, is 0."""
+
+    cap: int
+    dispersion: float | None = None
+
+    def normal_means(self, centre: Array, variance: Array) -> Array:
+        return _tabulated_means(_count_tables(self.cap, self.dispersion)[1], centre, variance)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Table:
+    """mu, v and its four derivatives (6, N) at ``low``, ``low`` + STEP, ..."""
+
+    low: float
+    values: Array
+
+    def at(self, eta: Array) -> Array:
+        """(6, ...), linear between the places, constant beyond them."""
+        # A diverging proposal is nan, and rejected for what else it gives.
+        place = np.nan_to_num(np.clip((eta - self.low) / STEP, 0.0, self.values.shape[1] - 1.001))
+        below = place.astype(np.intp)
+        share = place - below
+        return np.asarray((1.0 - share) * self.values[:, below] + share * self.values[:, below + 1])
+
+
+def _tabulated_means(table: _Table, centre: Array, variance: Array) -> Array:
+    nodes, masses = np.polynomial.hermite_e.hermegauss(NODES)
+    spread = np.sqrt(np.maximum(variance, 0.0))
+    values = table.at(centre[:, None] + spread[:, None] * nodes)
+    return np.asarray(values @ (masses / masses.sum()))
+
+
+@lru_cache(maxsize=16)
+def _count_tables(cap: int, dispersion: float | None) -> tuple[_Table, _Table]:
+    """Tables of the curvature's weight and of the variance of the capped count."""
+    loss = CappedCounts(cap=cap, dispersion=dispersion)
+    low, high = -12.0, float(np.log(cap)) + (6.0 if dispersion is None else 6.0 + 12.0 / dispersion)
+    eta = np.arange(low, min(high, 100.0), STEP)
+    mean, slope = loss.slope(np.zeros_like(eta), eta), loss.mean_slope(eta)
+    # E g^2 = sum over k < cap of (2 k + 1) P(Y > k), and P(Y > k) = E min(Y, k+1) - E min(Y, k).
+    square, before = np.zeros_like(eta), np.zeros_like(eta)
+    for k in range(cap):
+        now = CappedCounts(cap=k + 1, dispersion=dispersion).slope(np.zeros_like(eta), eta)
+        square += (2 * k + 1) * (now - before)
+        before = now
+    variance = np.maximum(square - mean**2, 0.0)
+
+    def table(integral: Array, values: Array) -> _Table:
+        spline = make_interp_spline(eta, values, k=7)
+        parts = [integral, values, *(spline.derivative(k)(eta) for k in (1, 2, 3, 4))]
+        return _Table(low=low, values=np.stack(parts))
+
+    return table(mean, slope), table(np.zeros_like(eta), variance)
 
 
 @lru_cache(maxsize=4)

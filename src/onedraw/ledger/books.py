@@ -11,7 +11,7 @@ with it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,9 @@ from onedraw.ledger.accounting import Budget, Cost, cost_of
 from onedraw.ledger.records import Account, Entry, Receipt
 from onedraw.privacy import Guarantee
 from onedraw.types import Neighbours
+
+NO_RELEASE = "no release"
+"""What became of a charge whose fit failed, was stopped, or is still running."""
 
 
 class Unreadable(Exception):
@@ -41,6 +44,8 @@ class Book:
     costs: list[Cost] = field(default_factory=list)
     charges: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     sketches: list[tuple[str, ...]] = field(default_factory=list)
+    awaited: set[str] = field(default_factory=set)
+    released: set[str] = field(default_factory=set)
 
     def agrees(self, content: Mapping[str, Any]) -> bool:
         """Whether a second registration asks for the same."""
@@ -58,6 +63,7 @@ class Book:
             neighbours=self.neighbours,
             rows_per_person=self.rows_per_person,
             charges=len(self.costs),
+            unreleased=len(self.awaited - self.released),
             spent=spent,
             spent_delta=spent_delta,
             remaining=self.budget.remaining(self.costs),
@@ -106,6 +112,10 @@ def replay(rows: Sequence[chain.Row]) -> Books:
             elif row.kind == "charge":
                 books[row.dataset].costs.append(Cost.from_dict(values["cost"]))
                 books[row.dataset].charges.append((row.number, values))
+                if values.get("awaited"):
+                    books[row.dataset].awaited.add(row.hash)
+            elif row.kind == "release":
+                books[row.dataset].released.add(str(values["charge"]))
             elif row.kind == "fingerprint":
                 books[row.dataset].sketches.append(tuple(map(str, values["sketch"])))
             elif row.kind != "migrate":
@@ -169,9 +179,12 @@ def receipt_of(identity: str, row: chain.Row) -> Receipt:
     )
 
 
-def entry_of(row: chain.Row) -> Entry:
-    """A row as a reader of the history sees it."""
+def entry_of(row: chain.Row, released: Collection[str] = ()) -> Entry:
+    """A row as a reader of the history sees it; ``released`` are the charges that led to a release."""
     values = row.values
+    outcome = ""
+    if values.get("awaited"):
+        outcome = "released" if row.hash in released else NO_RELEASE
     return Entry(
         number=row.number,
         date=row.date,
@@ -182,5 +195,6 @@ def entry_of(row: chain.Row) -> Entry:
         draws=values.get("draws"),
         mechanism=values.get("mechanism", ""),
         who=values.get("who", ""),
+        outcome=outcome,
         hash=row.hash,
     )

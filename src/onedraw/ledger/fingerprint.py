@@ -30,6 +30,7 @@ from numbers import Real
 from typing import Any
 
 from onedraw.errors import InvalidInput
+from onedraw.tables import arrow
 
 SIZE = 64
 ALIKE = 0.5
@@ -37,7 +38,14 @@ ALIKE = 0.5
 
 
 def table_rows(X: Any, y: Any = None) -> Iterator[tuple[Any, ...]]:
-    """Rows of a table (lists, an array, a data frame), each with its response at the end."""
+    """Rows of a table, each with its response at the end: lists, an array, a data frame.
+
+    An Arrow dataset or a lazy frame is read piece by piece, with all of its columns.
+    """
+    if y is None and arrow.is_arrow(X):
+        for piece in arrow.ArrowSource.of(X, arrow.names_of(X)).pieces():
+            yield from zip(*(column.to_pylist() for column in piece.columns), strict=True)
+        return
     rows = _plain(X)
     if y is None:
         yield from (_row(row) for row in rows)
@@ -51,8 +59,16 @@ def table_rows(X: Any, y: Any = None) -> Iterator[tuple[Any, ...]]:
 
 def sketch(key: bytes, rows: Iterable[Sequence[Any]]) -> tuple[str, ...]:
     """The 64 smallest keyed hashes of distinct rows, sorted."""
-    distinct = {hmac.digest(key, b"".join(map(_bytes, row)), "sha256")[:16] for row in rows}
-    return tuple(digest.hex() for digest in heapq.nsmallest(SIZE, distinct))
+    smallest: set[bytes] = set()
+    largest = b""
+    for row in rows:
+        digest = hmac.digest(key, b"".join(map(_bytes, row)), "sha256")[:16]
+        if len(smallest) < SIZE or (digest < largest and digest not in smallest):
+            smallest.add(digest)
+            if len(smallest) > SIZE:
+                smallest.remove(largest)
+            largest = max(smallest)
+    return tuple(digest.hex() for digest in sorted(smallest))
 
 
 def resemblance(left: Sequence[str], right: Sequence[str]) -> float:

@@ -38,10 +38,8 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import getpass
 import os
 import sqlite3
-import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -54,12 +52,13 @@ from onedraw.ledger import chain, storage
 from onedraw.ledger.accounting import Budget, Cost, cost_of
 from onedraw.ledger.books import Book, Books, Unreadable, entry_of, receipt_of, replay
 from onedraw.ledger.fingerprint import ALIKE, resemblance, sketch, table_rows
+from onedraw.ledger.names import distinct, name_of, person, text_of
 from onedraw.ledger.records import Account, Entry, Receipt, Table, Verification
 from onedraw.privacy import Guarantee
 from onedraw.privacy.guarantee import NEIGHBOURS
 from onedraw.types import Neighbours
 
-LONGEST_TEXT = 500
+NEW_PEOPLE = "register it, if these people are in none of them (two budgets for the same people add up)"
 
 
 @dataclass(frozen=True, init=False)
@@ -111,7 +110,7 @@ class Ledger:
             who: the person responsible, by default the name of the user.
             exist_ok: accept a data set that is there already, with exactly this budget.
         """
-        dataset = _name(dataset)
+        dataset = name_of(dataset)
         budget = Budget.plan(epsilon=epsilon, delta=delta, delta_for_charges=delta_for_charges)
         one_of(NEIGHBOURS, neighbours=neighbours)
         rows_per_person = whole(rows_per_person=rows_per_person)
@@ -122,7 +121,7 @@ class Ledger:
             "order": None if budget.order is None else repr(budget.order),
             "neighbours": neighbours,
             "rows_per_person": rows_per_person,
-            "who": _who(who),
+            "who": person(who),
         }
         with self._transaction(create=True) as connection:
             books = self._books(connection).books
@@ -139,17 +138,24 @@ class Ledger:
             return books[dataset].account()
 
     def charge(
-        self, dataset: str, guarantee: Guarantee, *, mechanism: str = "", who: str | None = None
+        self,
+        dataset: str,
+        guarantee: Guarantee,
+        *,
+        mechanism: str = "",
+        who: str | None = None,
+        awaited: bool = False,
     ) -> Receipt:
         """Spend the guarantee of a release that is about to be made; only then look at the data.
 
-        The receipt exists only once the charge is on disk. It belongs into the release.
+        The receipt exists only once the charge is on disk. It belongs into the release. ``awaited``: that
+        ``released`` will be told when there is a release, and that there was none if it never is.
 
         Raises:
             BudgetExceeded: the budget does not allow it; ``remaining`` says what it does.
             LedgerError: the charge does not fit the data set, or the file cannot be used.
         """
-        dataset, cost = _name(dataset), _cost(guarantee)
+        dataset, cost = name_of(dataset), _cost(guarantee)
         content = {
             "epsilon": repr(float(guarantee.epsilon)),
             "delta": repr(float(guarantee.delta)),
@@ -160,8 +166,9 @@ class Ledger:
             if guarantee.bounded_range is None
             else repr(float(guarantee.bounded_range)),
             "cost": cost.to_dict(),
-            "mechanism": _text(mechanism=mechanism),
-            "who": _who(who),
+            "mechanism": text_of(mechanism=mechanism),
+            "who": person(who),
+            "awaited": bool(awaited),
         }
         with self._transaction() as connection:
             ledger = self._books(connection)
@@ -169,6 +176,17 @@ class Ledger:
             row = chain.append(connection, kind="charge", dataset=dataset, content=content)
         # Not before the block has ended: that is the commit.
         return receipt_of(ledger.id, row)
+
+    def released(self, receipt: Receipt) -> None:
+        """Note that the release of an awaited charge was made; a charge without this note has none.
+
+        Whether a fit ends with a release depends on the data: the note is for their holder.
+        """
+        with self._transaction() as connection:
+            self._book(self._books(connection).books, receipt.dataset)
+            chain.append(
+                connection, kind="release", dataset=receipt.dataset, content={"charge": receipt.hash}
+            )
 
     def check_affordable(self, dataset: str, guarantee: Guarantee) -> None:
         """Raise what ``charge`` would raise now, and charge nothing.
@@ -178,7 +196,7 @@ class Ledger:
         """
         cost = _cost(guarantee)
         with self._transaction(write=False) as connection:
-            book = self._book(self._books(connection).books, _name(dataset))
+            book = self._book(self._books(connection).books, name_of(dataset))
             self._check_charge(book, guarantee, cost)
 
     # -- reading
@@ -186,7 +204,7 @@ class Ledger:
     def show(self, dataset: str) -> Account:
         """How a data set stands: its budget, what is spent and what remains."""
         with self._transaction(write=False) as connection:
-            return self._book(self._books(connection).books, _name(dataset)).account()
+            return self._book(self._books(connection).books, name_of(dataset)).account()
 
     def datasets(self) -> Table[Account]:
         """All data sets, in the order of their registration."""
@@ -198,8 +216,10 @@ class Ledger:
         with self._transaction(write=False) as connection:
             ledger = self._books(connection)
             if dataset is not None:
-                dataset = self._book(ledger.books, _name(dataset)).dataset
-            return Table(entry_of(row) for row in ledger.rows if dataset in (None, row.dataset))
+                dataset = self._book(ledger.books, name_of(dataset)).dataset
+            rows = [row for row in ledger.rows if row.kind != "release" and dataset in (None, row.dataset)]
+            made = {charge for book in ledger.books.values() for charge in book.released}
+            return Table(entry_of(row, made) for row in rows)
 
     def verify(self, receipts: Iterable[Receipt | Mapping[str, str]] = ()) -> Verification:
         """Whether the history is as it was written, and holds these receipts (``release.receipt``).
@@ -242,12 +262,12 @@ class Ledger:
         Returns the other names. The sketch makes the ledger file as sensitive as the data; see
         ``onedraw.ledger.fingerprint``. The warning depends on the data and is meant for their holder only.
         """
-        dataset = _name(dataset)
+        dataset = name_of(dataset)
         with self._transaction(write=False) as connection:
             self._book(self._books(connection).books, dataset)
             (key,) = connection.execute("SELECT value FROM meta WHERE key = 'fingerprint_key'").fetchone()
         taken = sketch(bytes.fromhex(key), table_rows(X, y))
-        content = {"sketch": list(taken), "who": _who(who)}
+        content = {"sketch": list(taken), "who": person(who)}
         with self._transaction() as connection:
             books = self._books(connection).books
             if taken not in self._book(books, dataset).sketches:
@@ -295,9 +315,11 @@ class Ledger:
         if dataset in books:
             return books[dataset]
         close = difflib.get_close_matches(dataset, books, n=1)
+        known = ", ".join(map(repr, books)) or "none"
         raise UnknownDataset(
-            f"The ledger has no dataset {dataset!r}." + (f" Did you mean {close[0]!r}?" if close else ""),
-            advice=() if close else self._ask("create", dataset, why="register it"),
+            f"The ledger has no dataset {dataset!r}; it has: {known}."
+            + (f" Did you mean {close[0]!r}?" if close else ""),
+            advice=() if close else self._ask("create", dataset, why=NEW_PEOPLE),
             dataset=dataset,
         )
 
@@ -343,7 +365,7 @@ class Ledger:
                 quantity="delta",
             )
         remaining = budget.remaining(book.costs)
-        asked, rest = _distinct(guarantee.epsilon, remaining)
+        asked, rest = distinct(guarantee.epsilon, remaining)
         one = " for one draw" if budget.order is not None else ""
         if guarantee.delta > 0.0 and cost.delta == 0:
             remark = (
@@ -372,34 +394,3 @@ def _cost(guarantee: object) -> Cost:
             "Use mechanism.guarantee, or Guarantee(epsilon=...)."
         )
     return cost_of(guarantee)
-
-
-def _name(dataset: object) -> str:
-    """The name in one spelling of its accents, or an error."""
-    if not isinstance(dataset, str) or not dataset or not dataset.isprintable() or dataset != dataset.strip():
-        raise InvalidInput(
-            f"Expected dataset to be a name without line breaks or spaces around it, got dataset={dataset!r}."
-        )
-    return unicodedata.normalize("NFC", _text(dataset=dataset))
-
-
-def _text(**values: object) -> str:
-    ((name, value),) = values.items()
-    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
-        raise InvalidInput(f"Expected {name} to be a text of at most {LONGEST_TEXT} characters.")
-    return value
-
-
-def _who(who: str | None) -> str:
-    if who is not None:
-        return _text(who=who)
-    try:
-        return getpass.getuser()
-    except (ImportError, KeyError, OSError):  # a user without a name, as in some containers
-        return "unknown"
-
-
-def _distinct(left: float, right: float) -> tuple[str, str]:
-    """Two numbers, short, but with the digits in which they differ."""
-    short = f"{left:.6g}", f"{right:.6g}"
-    return short if short[0] != short[1] else (repr(left), repr(right))

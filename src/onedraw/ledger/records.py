@@ -70,7 +70,8 @@ class Account:
 
     ``spent`` and ``spent_delta`` are the smallest total of all charges, ``composition`` how it was found: a
     "pure" sum or "renyi" accounting. ``remaining`` is the largest epsilon that one more draw could have;
-    in a budget without a delta, one more release of any kind.
+    in a budget without a delta, one more release of any kind. ``unreleased`` counts the charges of fits that
+    failed, were stopped or are still running: they stand.
     Where the sizes of charges were chosen in view of earlier releases, the guarantee is the budget, not
     what is spent.
     """
@@ -82,6 +83,7 @@ class Account:
     neighbours: Neighbours
     rows_per_person: int
     charges: int
+    unreleased: int
     spent: float
     spent_delta: float
     remaining: float
@@ -97,11 +99,12 @@ class Account:
 
     def __str__(self) -> str:
         aside = f" ({self.delta_for_charges:g} of it for charges)" if self.delta_for_charges else ""
+        lost = f", {self.unreleased} of them without a release" if self.unreleased else ""
         rows = {
             "dataset": self.dataset,
             "budget": f"epsilon {self.epsilon:g}, delta {self.delta:g}{aside}",
             "spent": f"epsilon {self.spent:.7g}, delta {self.spent_delta:g} "
-            f"({self.composition} composition, charges: {self.charges})",
+            f"({self.composition} composition, charges: {self.charges}{lost})",
             "remaining": f"epsilon {self.remaining:.7g} {self.remaining_for}",
             "neighbours": self.neighbours,
             "rows per person": f"{self.rows_per_person}",
@@ -123,6 +126,7 @@ class Entry:
     draws: int | None = None
     mechanism: str = ""
     who: str = ""
+    outcome: str = ""
     hash: str = ""
 
 

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
@@ -136,8 +136,9 @@ class LangevinSampler:
     def sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:
         """``num_draws`` last states of as many chains."""
         self.check(posterior)
-        plan, design, weight = self.planned(posterior), posterior.features, posterior.weight
-        signs, curvature = 2.0 * posterior.response - 1.0, posterior.prior.scale**-2
+        records: Any = posterior.source  # in memory: no other table gets here
+        plan, design, weight = self.planned(posterior), records.features, posterior.weight
+        signs, curvature = 2.0 * records.response - 1.0, posterior.prior.scale**-2
         smoothness = curvature + 0.25 * weight * len(design) * self.feature_norm**2
         centre = minimise(
             design,

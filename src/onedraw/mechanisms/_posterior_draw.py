@@ -43,7 +43,7 @@ class PosteriorDraw(SamplerMechanism):
         """The loss of one record."""
 
     @abstractmethod
-    def posterior(self, records: Records) -> Posterior:
+    def posterior(self, records: Any) -> Posterior:
         """The posterior of the records, which may not leave."""
 
     @property

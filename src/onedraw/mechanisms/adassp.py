@@ -19,7 +19,9 @@ Guarantee:
 of A_0 upwards by at most m X^2, so the values of two neighbours lie in one interval of that length. (2) The
 distinct entries of a symmetric matrix have an L2 norm of at most its Frobenius norm, and
 |xx' - zz'|_F^2 = |x|^4 + |z|^4 - 2 (x.z)^2 <= 2 X^4, while |xx'|_F <= X^2; m rows add up. (3) |xy| <= X Y.
-The ridge and the solution are functions of the noisy values. []
+The ridge and the solution are functions of the noisy values. X'X and X'y are sums of whole numbers, and the
+noise on all three is discrete and exact (``onedraw.noise``); the eigenvalue is computed in floating point
+and moved to the grid, for which its sensitivity is raised by ``COMPUTED`` X^2. []
 
 The original splits epsilon and delta in three and uses add/remove sensitivities; composing the three curves
 exactly needs less noise, and replace-one costs more, as the table says.
@@ -49,18 +51,20 @@ from typing import ClassVar
 import numpy as np
 
 from onedraw._validate import positive
-from onedraw.mechanisms._linear import LINEAR_NEEDS, NORMAL, BoundedLinear, symmetric
+from onedraw.mechanisms._linear import LINEAR_NEEDS, NORMAL, BoundedLinear, Moments
 from onedraw.mechanisms.base import Requirements
-from onedraw.privacy.gaussian import gaussian_parameter
+from onedraw.noise import discrete_gaussian, gaussian_ratio, on_grid, rounded_up
 from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array
 
+COMPUTED = 2.0**-20
+"""What rounding may add to the eigenvalue's move: its error is about p n 2^-52, so for n p up to 1e9."""
 EVIDENCE = Evidence(
     level="accounted",
     statement=(
-        "Gaussian noise of a known standard deviation was added to statistics of bounded records; nothing "
+        "Discrete Gaussian noise of a known variance was added to statistics of bounded records; nothing "
         "rests on a sampler."
     ),
 )
@@ -75,6 +79,7 @@ class AdaSSP(BoundedLinear):
         families=NORMAL,
         needs=LINEAR_NEEDS,
         delta="needed",
+        floating="the smallest eigenvalue, up to a rounding error that the noise covers for n p up to 1e9",
         prefer="linear regression: the strongest simple baseline",
     )
 
@@ -89,27 +94,40 @@ class AdaSSP(BoundedLinear):
         rows = self.guarantee.rows_per_person
         replaced = self.guarantee.neighbours == "replace_one"
         return (
-            rows * x * x,
+            (rows + COMPUTED) * x * x,
             rows * x * x * (math.sqrt(2.0) if replaced else 1.0),
             rows * x * y * (2.0 if replaced else 1.0),
         )
 
     def noise_scales(self) -> tuple[float, float, float]:
         """The standard deviations of the noise on the three statistics."""
-        each = gaussian_parameter(self.guarantee.epsilon, self.guarantee.delta) / math.sqrt(3.0)
+        dim, root = self.model.dim, math.sqrt(3.0)
+        length = root * self.guarantee.rows_per_person / Moments.UNIT  # the shortest of the three
+        numbers = 1 + dim * (dim + 1) // 2 + dim
+        terms = self.guarantee.epsilon, self.guarantee.delta
+        each = gaussian_ratio(*terms, dim=numbers, length=length) / root
         eigenvalue, moments, products = self.sensitivities()
         return eigenvalue / each, moments / each, products / each
 
     def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
         dim = self.model.dim
         design, response = self._clipped(records)
+        norm, bound = self._bounds()
         eigenvalue_sd, moment_sd, product_sd = self.noise_scales()
-        moments = design.T @ design
-        smallest = max(0.0, float(np.linalg.eigvalsh(moments)[0]))
-        noisy_smallest = smallest + eigenvalue_sd * rng.standard_normal()
-        noisy_moments = moments + moment_sd * symmetric(rng.standard_normal((dim, dim)))
-        noisy_products = design.T @ response + product_sd * rng.standard_normal(dim)
+        moments = Moments.of(design / norm, response / bound)
+        smallest = np.maximum(np.linalg.eigvalsh(moments.second)[:1], 0.0)
+        more = (
+            discrete_gaussian(rounded_up(sd / (unit * Moments.UNIT)) ** 2, size, rng)
+            for sd, unit, size in (
+                (eigenvalue_sd, norm * norm, 1),
+                (moment_sd, norm * norm, dim * (dim + 1) // 2),
+                (product_sd, norm * bound, dim),
+            )
+        )
+        noisy_smallest = float(on_grid(smallest, Moments.UNIT, next(more))[0]) * norm * norm
+        noisy_moments, noisy_products = moments.noisy(next(more), next(more))
         # From here on the data are not touched again.
+        noisy_moments, noisy_products = noisy_moments * norm * norm, noisy_products * norm * bound
         ridge = self.ridge(noisy_smallest, dim)
         values, vectors = np.linalg.eigh(noisy_moments)
         values = np.maximum(values + ridge, moment_sd)

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 
 from onedraw._validate import one_of, positive
-from onedraw.advice import Do, LeaveOut, Set
+from onedraw.advice import Caution, Do, LeaveOut, Set
 from onedraw.errors import CalibrationError, InvalidInput
 from onedraw.privacy.guarantee import NEIGHBOURS, Guarantee
 from onedraw.privacy.request import Request
@@ -44,12 +44,18 @@ NO_BOUND = {
     for form, name in (("regression", "one_posterior"), ("network", "network_draw"))
 }
 EXACTNESS = {
-    "searched": ("The draw is exact: the search behind the envelope's bound missed no higher point.",),
+    "searched": ("The search found every peak of the posterior: only then is the draw exact, and private.",),
 }
 """What each level of evidence leaves to be assumed."""
 SOLVED = {"solved": True}
 """Marks fields that calibration fills in; all others are options."""
 M = TypeVar("M", bound="Mechanism")
+
+
+TAKEN_AS_THEY_ARE = (
+    "No bounds of the features are declared, so all are taken to be of order one; coefficients of features "
+    "with larger values (an age in years) will be mostly noise."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +72,8 @@ class Requirements:
             also be left to the mechanism).
         count: why it needs the number of records to be public, or "" if it does not.
         exact_draw: whether privacy rests on the exactness of a sampler.
+        floating: what is drawn in floating point, so that its law on the public grid is that of the proof up
+            to rounding; "" where every number that noise is added to, and the noise, is whole and exact.
         intercept_only: whether it estimates a single number.
         prefer: when to prefer it.
     """
@@ -77,6 +85,7 @@ class Requirements:
     draws: Literal["one", "several", "auto"] = "one"
     count: str = ""
     exact_draw: bool = False
+    floating: str = "all of its randomness"
     intercept_only: bool = False
     prefer: str
 
@@ -152,9 +161,23 @@ class Mechanism(ABC):
         return ()
 
     @property
+    def cautions(self) -> tuple[Caution, ...]:
+        """What to say before a charge, from public facts: features in units that nobody declared."""
+        model = self.model
+        if model.form != "regression" or not model.num_features or model.feature_bounds is not None:
+            return ()
+        return (Caution(TAKEN_AS_THEY_ARE, Set("feature_bounds", note=" to their public ranges")),)
+
+    @property
     def evidence_level(self) -> str:
         """The level of the evidence that a release will state."""
         return "accounted"
+
+    @property
+    def outlook(self) -> str:
+        """What to expect of the computation, from public facts, for the plan; empty where there is no more to
+        say."""
+        return ""
 
     @abstractmethod
     def _numbers(self) -> Mapping[str, str | float | None]:
@@ -232,6 +255,9 @@ class Mechanism(ABC):
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
         return Made(name=self.name, options=plain, numbers=dict(self._numbers()))
 
+    def check_plan(self) -> None:  # noqa: B027  # most can be charged for whatever is known
+        """Refuse, from public facts, what cannot be charged for because a fact is missing."""
+
     def check_records(self, records: Any) -> None:
         """Refuse records that are not of the model, before any budget is spent; quotes none of them."""
         if records.features.shape[1] != self.model.num_features:
@@ -240,6 +266,19 @@ class Mechanism(ABC):
                 f"{records.features.shape[1]}."
             )
         self.model.family.check_response(records.response)
+
+    @property
+    def reads_anywhere(self) -> bool:
+        """Whether it needs no more of a large table than sums and a look, wherever the records are."""
+        return False
+
+    def check_place(self) -> None:
+        """Refuse a table that is not in memory, if the mechanism needs it there."""
+        if not self.reads_anywhere:
+            raise InvalidInput(
+                f"{type(self).__name__} reads a {self.model.kind} table of this size in memory only.",
+                advice=Do("load it into memory: a NumPy array, a frame"),
+            )
 
     def compute(self, records: Private[Any], rng: np.random.Generator) -> Computed:
         """What the mechanism finds for the records in the box."""

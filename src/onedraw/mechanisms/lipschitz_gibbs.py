@@ -144,8 +144,16 @@ class LipschitzGibbs(BoundedPosterior):
             )
             self.drawn_by.check(facts)
 
+    def check_plan(self) -> None:
+        """A chain has to be planned with the number of records, which is public here and sets its length."""
+        if self.draw == "langevin" and (self.shape is None or self.shape.num_records is None):
+            raise InvalidInput(
+                "LipschitzGibbs with draw='langevin' needs the number of records before it is charged for: "
+                "plan with the table, or with Header(features=..., num_records=...)."
+            )
+
     def check_records(self, records: Records) -> None:
-        """A chain that was planned without the number of records is refused here, before the charge."""
+        """A chain that was planned without the number of records is refused here."""
         super().check_records(records)
         self._check_chain(len(records))
 

@@ -60,6 +60,7 @@ class BetaBernoulliNoiseAware(NoisyCounts):
         families=BINARY,
         count="the law of the count of ones involves the number of records.",
         intercept_only=True,
+        floating="",
         prefer="a probability with an honest interval",
     )
 
@@ -84,6 +85,7 @@ class LinearNoiseAware(NoisyLinear):
     requirements: ClassVar[Requirements] = Requirements(
         families=NORMAL,
         needs=LINEAR_NEEDS,
+        floating="",
         prefer="honest intervals for a linear model with few features",
     )
 

@@ -37,8 +37,8 @@ from onedraw.posterior import Posterior
 from onedraw.priors import Prior, ScalePrior
 from onedraw.privacy.calibration import Calibration, calibrate_loss
 from onedraw.privacy.request import Request
-from onedraw.records import Records
 from onedraw.samplers import BoxSampler, GridSampler, RejectionSampler, Sampler
+from onedraw.tables.base import Table
 from onedraw.uncertainty import DrawsChoice, choose_draws
 
 EVIDENCE = ("searched", "proved", "enumerated")
@@ -122,9 +122,7 @@ class OnePosterior(PosteriorDraw):
         calibration = calibrate_loss(
             self.loss, beta=self.beta, weight=self.weight, noise_scale=self._noise_scale, **request.terms
         )
-        return replace(
-            self, promise=calibration.guarantee, calibration=calibration, draws_choice=choice
-        )
+        return replace(self, promise=calibration.guarantee, calibration=calibration, draws_choice=choice)
 
     def _choose_draws(self, request: Request) -> DrawsChoice:
         assert self.shape is not None
@@ -182,15 +180,19 @@ class OnePosterior(PosteriorDraw):
         proposals = PUBLIC_WORK // max(1, PRIVATE_RECORDS if records is None else records)
         return RejectionSampler(num_proposals=min(max(proposals, FEWEST_PROPOSALS), MOST_PROPOSALS))
 
-    def posterior(self, records: Records) -> Posterior:
+    @property
+    def reads_anywhere(self) -> bool:
+        """Sums and a look, unless every cell of a box or a grid asks for sums of its own."""
+        return self.evidence == "searched" and self.sampler is None
+
+    def posterior(self, records: Table) -> Posterior:
         """The posterior of the records, which may not leave."""
         return Posterior(
             loss=self.loss,
             beta=self.calibrated.beta,
             weight=self.calibrated.weight,
             prior=self.prior,
-            features=records.features,
-            response=records.response,
+            table=records,
             fit_intercept=self.model.fit_intercept,
         )
 

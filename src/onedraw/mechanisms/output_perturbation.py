@@ -14,12 +14,16 @@ Guarantee:
     * ``noise="laplace"``: independent Laplace coordinates of scale sqrt(p) D/epsilon, because an L2 distance
       of D may be an L1 distance of sqrt(p) D. For features in [-1, 1]^p, where X = sqrt(p), that is
       2p/(n lambda epsilon). (The scale 2/(n lambda epsilon) seen in print is too small by p - 1 and more.)
+      The estimate is moved to the public grid of step h and the noise is a whole number of steps, drawn
+      exactly (``onedraw.noise``); p h more pays for moving it. Spherical noise is drawn in floating point
+      and rounded: its law on the grid is that of the proof up to rounding, which nothing bounds.
 
-*Proof.* Both objectives are lambda-strongly convex, and at the minimiser of one the gradient of the other is
-the difference of the changed records' gradients over n: at most 2 X/n, since each is a number in (0, 1)
+*Proof.* Both objectives are lambda-strongly convex, and at the minimiser of one the gradient of the other
+is the difference of the changed records' gradients over n: at most 2 X/n, since each is a number in (0, 1)
 times a feature vector. So the exact minimisers are within 2 X/(n lambda). The computed ones are within
 t/lambda of them, each. Noise with density proportional to exp(-epsilon norm(z)/D) for the norm in which D
-bounds the move gives a density ratio of at most exp(epsilon). []
+bounds the move gives a density ratio of at most exp(epsilon). On the grid: two numbers moved to multiples
+of h are at most h further apart than before, so p of them at most sqrt(p) D + p h in L1. []
 
 Why replace-one and one row a person only: the noise and the estimate use n as a public number, which other
 neighbours do not share. The solver either certifies its residual, rounding included, or raises.
@@ -54,6 +58,7 @@ from onedraw.mechanisms._bounds import bounded_design, clipping_note
 from onedraw.mechanisms._logistic import minimise
 from onedraw.mechanisms._posterior_draw import BINARY
 from onedraw.mechanisms.base import GridMechanism, Requirements
+from onedraw.noise import discrete_laplace, on_grid, rounded_up
 from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step
 from onedraw.samplers.base import Evidence
@@ -82,6 +87,7 @@ class OutputPerturbation(GridMechanism):
             "vector, so the noise must cover the longest one that may occur.",
         },
         count="its noise is scaled by the number of records, which must be public.",
+        floating="spherical noise (Laplace noise is exact)",
         prefer="large n and strong regularisation; speed",
     )
 
@@ -109,8 +115,10 @@ class OutputPerturbation(GridMechanism):
 
     def noise_scale(self, *, num_records: int, dim: int) -> float:
         """The scale of the radius (spherical) or of each coordinate (laplace)."""
-        scale = self.sensitivity(num_records=num_records) / self.guarantee.epsilon
-        return scale if self.noise == "spherical" else math.sqrt(dim) * scale
+        moved = self.sensitivity(num_records=num_records)
+        if self.noise == "laplace":
+            moved = math.sqrt(dim) * moved + dim * self.grid.coefficient
+        return moved / self.guarantee.epsilon
 
     def estimate(self, design: Array, response: Array) -> Array:
         """The minimiser (p,) to the declared tolerance, which may not leave."""
@@ -128,11 +136,12 @@ class OutputPerturbation(GridMechanism):
         fit_intercept, dim = self.model.fit_intercept, self.model.dim
         design = bounded_design(records.features, fit_intercept=fit_intercept, feature_norm=self._norm())
         scale = self.noise_scale(num_records=len(records.response), dim=dim)
+        estimate = self.estimate(design, records.response)
         if self.noise == "spherical":
-            noise = BallLaw(dim=dim, scale=scale).sample(rng)
-        else:
-            noise = rng.laplace(scale=scale, size=dim)
-        return (self.estimate(design, records.response) + noise)[None, :], EVIDENCE
+            return (estimate + BallLaw(dim=dim, scale=scale).sample(rng))[None, :], EVIDENCE
+        step = self.grid.coefficient
+        steps = discrete_laplace(rounded_up(scale / step), dim, rng)
+        return on_grid(estimate, step, steps)[None, :], EVIDENCE
 
     def check_records(self, records: Records) -> None:
         """Their number is public here, so an empty table may be refused."""

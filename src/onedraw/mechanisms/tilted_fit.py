@@ -7,7 +7,9 @@ Released is the minimiser of
 
 with a random b of known law, a public ridge R, and weights omega that keep far-out rows from counting too
 much. Its error is that of the non-private fit plus noise of order p/(n epsilon). With ``inference`` a noisy
-curvature of the objective at the minimiser is released as well: together they give intervals.
+curvature of the objective at the minimiser is released as well: together they give intervals, and estimates
+without the pull of the ridge, which are then released in place of the minimiser. A model with a
+residual scale adds the total of its squared scores, robust errors the matrix of their products.
 
 Guarantee:
     Pure epsilon-DP for every data set, without bounds on features or response, under both relations and with
@@ -17,8 +19,8 @@ Guarantee:
 
 Edge cases:
     n = 0 releases noise. Features with declared bounds are mapped to [-1, 1] and have the law of the cube;
-    without bounds they are divided by ``cut`` and have the law of the ball. A residual scale is found
-    privately and has no floor.
+    without bounds they are divided by units that are found privately, or by the public ``cut``, and have
+    the law of the ball. A residual scale is found privately and has no floor.
 
 >>> from onedraw.families import Bernoulli
 >>> from onedraw.mechanisms.base import Shape
@@ -26,7 +28,8 @@ Edge cases:
 >>> from onedraw.privacy import Request
 >>> bounds = ((-1.0, 1.0),) * 5
 >>> model = RegressionModel(family=Bernoulli(), features=tuple("abcde"), feature_bounds=bounds)
->>> mechanism = TiltedFit(inference=False).calibrate(Request(epsilon=1.0), Shape(model=model))
+>>> shape = Shape(model=model, num_records=1000)
+>>> mechanism = TiltedFit(inference=False).calibrate(Request(epsilon=1.0), shape)
 >>> mechanism.terms.epsilon, mechanism.guarantee.epsilon
 (1.0, 1.0)
 """
@@ -39,23 +42,38 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from onedraw._validate import positive
+from onedraw._validate import one_of, positive
+from onedraw.advice import Caution, Set
 from onedraw.errors import InvalidInput
+from onedraw.mechanisms._inference_rule import expected_intervals
 from onedraw.mechanisms.base import SOLVED, Computed, Mechanism, Requirements, uncalibrated
 from onedraw.privacy.request import Request
-from onedraw.records import Records
 from onedraw.release import Grid, Statistic, coefficient_step, scale_step
 from onedraw.samplers.base import Evidence
-from onedraw.tilted.curvature import CurvatureLaw, curvature_law
-from onedraw.tilted.recipes import RECIPES, Fitted, Terms, recipe_of
-from onedraw.tilted.sums import ArraySums
-from onedraw.tilted.weights import CUT, Rows, ball_rows, cube_rows
+from onedraw.tables.base import Table
+from onedraw.tilted.curvature import CurvatureLaw, NoisyCurvature, curvature_law, total_scale
+from onedraw.tilted.laws import GaussianLaw
+from onedraw.tilted.recipes import RECIPES, Fitted, recipe_of
+from onedraw.tilted.scores import ScoreProducts, TotalScore
+from onedraw.tilted.sums import Sums
+from onedraw.tilted.terms import Terms
+from onedraw.tilted.units import UnitTerms
+from onedraw.tilted.unpulled import unpulled
+from onedraw.tilted.weights import Weighing
 from onedraw.types import Array
 
+AUTO, ROBUST = "auto", "robust"
 CURVATURE_SHARE = 0.2
 """Of epsilon, for the curvature."""
+DISPERSION_SHARE = 0.1
+"""Of the curvature's part, for the spread of the scores of a model with a residual scale."""
 LEAST_SCALE = 2.0**-200
 """A residual scale that is found privately has no floor but this."""
+ONE_UNIT = (
+    "No bounds of the features are declared, and the records are too few to find a unit for each feature "
+    "privately. One unit will serve all: coefficients of features that are many times larger or smaller than "
+    "the others will be mostly noise."
+)
 EVIDENCE = Evidence(
     level="accounted",
     statement=(
@@ -71,9 +89,12 @@ class TiltedFit(Mechanism):
 
     Args:
         inference: whether to release a noisy curvature too, from which intervals are computed; it takes
-            ``curvature_share`` of epsilon.
+            ``curvature_share`` of epsilon. "auto": where intervals usually follow, by public facts. True is
+            refused where none could follow. "robust" releases the products of the scores as well, at the
+            same price again, for errors that hold if the model's variances do not.
         curvature_share: the part of epsilon, and of delta, that the curvature takes.
-        cut: what features without declared bounds are divided by; a public guess of how far they spread.
+        cut: what features without declared bounds are divided by: a public guess of how far they spread, or
+            None for units that are found privately with a part of epsilon.
     """
 
     name: ClassVar[str] = "tilted_fit"
@@ -83,21 +104,31 @@ class TiltedFit(Mechanism):
         prefer="accuracy: its noise vanishes as the number of records grows",
     )
 
-    inference: bool = False
+    inference: bool | str = "auto"
     curvature_share: float = CURVATURE_SHARE
-    cut: float = CUT
+    cut: float | None = None
+    terms_of_units: UnitTerms | None = field(default=None, repr=False, metadata=SOLVED)
     terms_of_fit: Terms | None = field(default=None, repr=False, metadata=SOLVED)
     terms_of_curvature: Terms | None = field(default=None, repr=False, metadata=SOLVED)
+    remark: str | None = field(default=None, repr=False, metadata=SOLVED)
 
     # -- calibration
 
     def _check_options(self) -> None:
-        positive(cut=self.cut)
+        if self.cut is not None:
+            positive(cut=self.cut)
         if not 0.0 < self.curvature_share < 1.0:
             raise InvalidInput(
                 f"Expected curvature_share between 0 and 1, got curvature_share={self.curvature_share!r}. "
                 "inference=False releases no curvature."
             )
+        if self.inference == ROBUST and self.curvature_share >= 0.5:
+            raise InvalidInput(
+                f"Expected curvature_share below 0.5 for robust errors, which take it twice, got "
+                f"curvature_share={self.curvature_share!r}."
+            )
+        if not isinstance(self.inference, bool):
+            one_of((AUTO, ROBUST), inference=self.inference, remedy="True and False are the others.")
 
     def _described(self, model: Any) -> Any:
         if not model.family.has_scale:
@@ -109,15 +140,38 @@ class TiltedFit(Mechanism):
             raise InvalidInput("Expected a model with a parameter, got no features and no intercept.")
 
     def _solve(self, request: Request) -> TiltedFit:
-        whole = Terms(**{name: value for name, value in request.terms.items() if name != "draws"})
-        if not self.inference:
-            return replace(self, promise=request.guarantee(), terms_of_fit=replace(whole, raw=True))
+        offered = {name: value for name, value in request.terms.items() if name != "draws"}
+        assert self.shape is not None
+        whole = Terms(**offered, num_records=self.shape.num_records)
+        fit, curvature, remark = self._with_curvature(whole, request)
+        fit, units = fit.paying_for_a_count(), None
+        if not self._bounded and self.cut is None:
+            units = UnitTerms.planned(fit, self.model.num_features, self._dim)
+            fit = replace(fit, epsilon=fit.epsilon - units.epsilon)
         return replace(
             self,
             promise=request.guarantee(),
-            terms_of_fit=whole.part(1.0 - self.curvature_share),
-            terms_of_curvature=whole.part(self.curvature_share),
+            terms_of_units=units,
+            terms_of_fit=fit,
+            terms_of_curvature=curvature,
+            remark=remark,
         )
+
+    def _with_curvature(self, whole: Terms, request: Request) -> tuple[Terms, Terms | None, str]:
+        """What is left for the fit, what each released matrix may spend, and a word about it for the plan."""
+        known = expected_intervals(self.model, request, whole.num_records)
+        if self.inference is True or self.inference == ROBUST:
+            known.refuse()
+        elif self.inference is False or known.reason:
+            return replace(whole, raw=True), None, known.reason if self.inference == AUTO else ""
+        spent = (2.0 if self.inference == ROBUST else 1.0) * self.curvature_share
+        remark = f"{spent:.3g} of epsilon goes to what intervals need (the option inference)."
+        return whole.part(1.0 - spent), whole.part(self.curvature_share), remark
+
+    @property
+    def outlook(self) -> str:
+        """Whether intervals will follow, and what they cost."""
+        return self.remark or ""
 
     @property
     def terms(self) -> Terms:
@@ -126,72 +180,130 @@ class TiltedFit(Mechanism):
             raise uncalibrated()
         return self.terms_of_fit
 
+    @property
+    def cautions(self) -> tuple[Caution, ...]:
+        units = self.terms_of_units
+        if units is None:
+            return super().cautions
+        if units.own or self.model.num_features == 1:
+            return ()
+        return (Caution(ONE_UNIT, Set("feature_bounds", note=" to their public ranges")),)
+
     # -- computation
+
+    @property
+    def reads_anywhere(self) -> bool:
+        """Sums only, but for models whose stages sort the responses."""
+        return recipe_of(self.model).reads_anywhere
 
     @property
     def _bounded(self) -> bool:
         """Whether the working rows lie in a cube."""
         return self.model.feature_bounds is not None or not self.model.num_features
 
-    def _rows(self, records: Records) -> Rows:
-        """Working rows with their weights."""
-        model = self.model
-        if self._bounded:
-            unit = np.tile([-1.0, 1.0], (model.num_features, 1))
-            return cube_rows(records.features, bounds=unit, fit_intercept=model.fit_intercept)
-        return ball_rows(records.features, cut=self.cut, fit_intercept=model.fit_intercept)
+    @property
+    def _dim(self) -> int:
+        """Entries of a working row."""
+        return int(self.model.num_features) + int(self.model.fit_intercept)
 
-    def _computed(self, records: Records, rng: np.random.Generator) -> Computed:
-        rows = self._rows(records)
-        found = recipe_of(self.model)(rows, records.response, self.terms, rng)
+    def _units(self, records: Table, rng: np.random.Generator) -> Array:
+        """What features are divided by (d,): a public number, or a private one; 1 within bounds."""
+        if self.terms_of_units is not None:
+            return self.terms_of_units.release(records, rng)
+        return np.full(self.model.num_features, 1.0 if self._bounded else self.cut)
+
+    def _computed(self, records: Table, rng: np.random.Generator) -> Computed:
+        units = self._units(records, rng)
+        weighing = Weighing(
+            fit_intercept=self.model.fit_intercept, units=None if self._bounded else tuple(units.tolist())
+        )
+        rows: Table = records.map(weighing)
+        terms = self.terms.counted(records.shape[0], rng)
+        found = recipe_of(self.model)(rows, weighing.geometry, terms, rng)
         unit = found.published.get("window_scale", 1.0)
-        statistics = {
-            name: Statistic.rounded([value], unit=unit) for name, value in found.published.items()
-        }
-        statistics["centre"] = Statistic.rounded(self._working(found.centre), unit=unit)
+        statistics = {name: Statistic.rounded([value], unit=unit) for name, value in found.published.items()}
+        statistics["centre"] = Statistic.rounded(self._working(found.centre, units), unit=unit)
         statistics["ridge"] = Statistic.rounded([found.calibration.ridge], unit=1.0)
         statistics["tilt_sd"] = Statistic.rounded([found.calibration.tilt_sd], unit=unit)
+        if self.terms_of_units is not None:
+            statistics["feature_units"] = Statistic.rounded(units, unit=float(units.min()))
+        statistics["score_bound"] = Statistic.rounded([found.loss.score_bound], unit=unit)
+        statistics["tilt_is_gaussian"] = Statistic.rounded(
+            [float(isinstance(found.calibration.law, GaussianLaw))], unit=1.0
+        )
+        values = found.theta
         if self.terms_of_curvature is not None:
-            statistics |= self._curvature(rows, found, self.terms_of_curvature, rng)
-        values = self._working(found.theta)
+            statistics |= self._curvature(found, self.terms_of_curvature, rng)
+            statistics["minimiser"] = Statistic.rounded(self._working(found.theta, units), unit=unit)
+            values = self._corrected(found, statistics)
+        values = self._working(values, units)
         scale = None
         if self.model.has_scale:
             values, scale = np.append(values, found.published["scale"]), scale_step(unit)
         grid = Grid(coefficient=coefficient_step(unit), scale=scale)
         return Computed.rounded(values[None, :], EVIDENCE, grid=grid, statistics=statistics)
 
-    def _curvature(
-        self, rows: Rows, found: Fitted, terms: Terms, rng: np.random.Generator
-    ) -> dict[str, Statistic]:
+    def _curvature(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
         """The noisy curvature at the released parameters, in units of the working rows."""
-        sums = ArraySums(loss=found.loss, design=rows.design, response=found.response, weight=rows.weight)
-        _, curvature = sums.gradient_and_curvature(found.theta - found.centre)
-        noisy = self._curvature_law(found, rows.dim, terms).release(curvature, rng)
-        upper = np.triu_indices(len(noisy.matrix))
-        # The unit is that of the noise: on a grid finer than its last bits nothing would be rounded.
-        unit = min(noisy.diagonal_sd, noisy.off_diagonal_sd)
+        curvature = found.curvature
+        if curvature is None:
+            sums = Sums(loss=found.loss, table=found.table)
+            _, curvature = sums.gradient_and_curvature(found.theta - found.centre)
+        statistics = {}
+        if self.inference == ROBUST:
+            statistics = self._score_products(found, terms, rng)
+        elif self.model.family.has_scale:
+            statistics = self._dispersion(found, terms.part(DISPERSION_SHARE), rng)
+            terms = terms.part(1.0 - DISPERSION_SHARE)
+        loss, dim = found.loss, found.table.shape[1]
+        law = self._matrix_law(dim * loss.num_predictors, dim * loss.trace_bound, loss.curvature_bound, terms)
+        return statistics | _matrix("curvature", law.release(curvature, rng))
+
+    def _score_products(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
+        """The noisy sum of products of relative scores: the middle of a sandwich."""
+        (products,) = found.table.sum(ScoreProducts(found.loss, found.theta - found.centre))
+        law = self._matrix_law(len(products), float(len(products)), 1.0, terms)
+        return _matrix("score_products", law.release(products, rng))
+
+    def _corrected(self, found: Fitted, statistics: Mapping[str, Statistic]) -> Array:
+        """The minimiser without the pull of its ridge, from what is released: see ``unpulled``."""
+        size = found.theta.size
+        upper = np.zeros((size, size))
+        upper[np.triu_indices(size)] = statistics["curvature"].array()
+        corrected = unpulled(
+            found.theta.ravel(),
+            found.centre.ravel(),
+            found.calibration.ridge,
+            upper + np.triu(upper, 1).T,
+            noise=statistics["curvature_sd"].values[-1 if size > 1 else 0],
+        )
+        return corrected.reshape(found.theta.shape)
+
+    def _dispersion(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
+        """The noisy total of squared relative scores of a log-cosh fit, sum omega tanh^2."""
+        (total,) = found.table.sum(TotalScore(found.loss, found.theta - found.centre))
+        scale = total_scale(epsilon=terms.epsilon, rows_per_person=terms.rows_per_person)
+        total = total[0] + rng.laplace(0.0, scale)
         return {
-            "curvature": Statistic.rounded(noisy.matrix[upper], unit=unit),
-            "curvature_sd": Statistic.rounded([noisy.diagonal_sd, noisy.off_diagonal_sd], unit=unit),
+            "dispersion": Statistic.rounded([total], unit=scale),
+            "dispersion_noise": Statistic.rounded([scale], unit=scale),
         }
 
-    def _curvature_law(self, found: Fitted, dim: int, terms: Terms) -> CurvatureLaw:
-        loss = found.loss
+    def _matrix_law(self, dim: int, trace: float, entry: float, terms: Terms) -> CurvatureLaw:
         return curvature_law(
-            dim=dim * loss.num_predictors,
-            trace=dim * loss.trace_bound,
-            entry=loss.curvature_bound if self._bounded else None,
+            dim=dim,
+            trace=trace,
+            entry=entry if self._bounded else None,
             epsilon=terms.epsilon,
             delta=terms.delta,
             neighbours=terms.neighbours,
             rows_per_person=terms.rows_per_person,
         )
 
-    def _working(self, theta: Array) -> Array:
+    def _working(self, theta: Array, units: Array) -> Array:
         """Parameters (q, p) of the rows as working parameters: coefficients, then intercepts."""
         d = self.model.num_features
-        coefficients = theta[:, :d] if self._bounded else theta[:, :d] / self.cut
-        return np.concatenate([coefficients.ravel(), theta[:, d:].ravel()])
+        return np.concatenate([(theta[:, :d] / units).ravel(), theta[:, d:].ravel()])
 
     @property
     def grid(self) -> Grid:
@@ -199,14 +311,25 @@ class TiltedFit(Mechanism):
         return Grid(coefficient=coefficient_step(1.0))
 
     def _numbers(self) -> Mapping[str, Any]:
-        loss, model = recipe_of(self.model).loss, self.model
+        loss, known = recipe_of(self.model).loss, {"epsilon_of_fit": self.terms.epsilon}
+        if self.terms_of_units is not None:
+            known["epsilon_of_units"] = self.terms_of_units.epsilon
         if loss is None:  # the rest depends on a scale or a cap that is found privately
-            return {"epsilon_of_fit": self.terms.epsilon}
-        dim = model.num_features + int(model.fit_intercept)
-        known = self.terms.calibrated(loss, dim, "cube" if self._bounded else "ball")
-        return {
-            "epsilon_of_fit": self.terms.epsilon,
-            "tilt_law": type(known.law).__name__,
-            "tilt_scale": known.law.scale,
-            "ridge": known.ridge,
+            return known
+        tilted = self.terms.calibrated(loss, self._dim, "cube" if self._bounded else "ball")
+        return known | {
+            "tilt_law": type(tilted.law).__name__,
+            "tilt_scale": tilted.law.scale,
+            "ridge": tilted.ridge,
         }
+
+
+def _matrix(name: str, noisy: NoisyCurvature) -> dict[str, Statistic]:
+    """A noisy symmetric matrix and its standard deviations, as statistics."""
+    upper = np.triu_indices(len(noisy.matrix))
+    # The unit is that of the noise: on a grid finer than its last bits nothing would be rounded.
+    unit = min(noisy.diagonal_sd, noisy.off_diagonal_sd)
+    return {
+        name: Statistic.rounded(noisy.matrix[upper], unit=unit),
+        f"{name}_sd": Statistic.rounded([noisy.diagonal_sd, noisy.off_diagonal_sd], unit=unit),
+    }

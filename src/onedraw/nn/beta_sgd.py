@@ -23,8 +23,6 @@ Guarantee:
 
 Gradients still pass through jax-privacy's clipping, at C: a second line of defence that never acts.
 
->>> 8 / 27 < slope_bound(2.0) < 8 / 27 * (1 + 1e-9)
-True
 >>> import pytest; _ = pytest.importorskip("jax_privacy")
 >>> from onedraw.families import Bernoulli
 >>> from onedraw.mechanisms.base import Shape
@@ -38,7 +36,6 @@ True
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -48,6 +45,7 @@ import numpy as np
 from onedraw._validate import positive
 from onedraw.advice import LeaveOut, Set
 from onedraw.errors import InvalidInput
+from onedraw.families.bernoulli import slope_bound
 from onedraw.mechanisms._bounds import bounded_design
 from onedraw.mechanisms.base import Requirements
 from onedraw.model import NetworkModel
@@ -58,26 +56,6 @@ from onedraw.types import Array
 
 ROUNDING = 2e-6
 """The bound is raised by this relative amount, more than by which clipping is tightened: it never acts."""
-
-
-@functools.lru_cache(maxsize=64)
-def slope_bound(beta: float) -> float:
-    """sup over p of (1-p)^2 p^b + p (1-p)^(b+1), rounded up by less than a part in a billion.
-
-    By dividing [0, 1]: on [s, t] the sum is at most (1-s)^2 t^b + t (1-s)^(b+1), each factor being monotone.
-    """
-    b = beta - 1.0
-    # Geometric near 0, where the first term may rise steeply.
-    edges = np.concatenate([[0.0], 10.0 ** np.linspace(-300.0, -3.0, 2000), np.linspace(1e-3, 1.0, 1000)[1:]])
-    low, high = edges[:-1], edges[1:]
-    while True:
-        above = np.square(1.0 - low) * high**b + high * (1.0 - low) ** (b + 1.0)
-        reached = float((np.square(1.0 - high) * high**b + high * (1.0 - high) ** (b + 1.0)).max())
-        if above.max() <= reached * (1.0 + 5e-10):
-            return float(above.max()) * (1.0 + 1e-12)
-        kept = above > reached
-        steps = np.linspace(low[kept], high[kept], 9)
-        low, high = steps[:-1].ravel(), steps[1:].ravel()
 
 
 @dataclass(frozen=True, kw_only=True)

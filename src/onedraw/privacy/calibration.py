@@ -162,8 +162,8 @@ def calibrate(
         dispersion: of the negative binomial family, 1 by default.
         df: degrees of freedom of Student's t, 4 by default.
 
-    >>> calibrate("poisson", epsilon=2.0, beta=2.0, neighbours="add_remove").weight
-    2.0
+    >>> round(calibrate("poisson", epsilon=2.0, beta=2.0, neighbours="add_remove").weight, 2)
+    2.76
     """
     options = {"noise_floor": noise_floor, "num_classes": num_classes, "dispersion": dispersion, "df": df}
     given = {name: value for name, value in options.items() if value is not None}

@@ -8,6 +8,7 @@ by a factor of at most 2.72 (epsilon = 1, delta = 0).
 
 from __future__ import annotations
 
+import html
 import math
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -56,6 +57,10 @@ class Guarantee:
         return records_are_public(self.neighbours, self.rows_per_person)
 
     def __str__(self) -> str:
+        return self.sentence()
+
+    def sentence(self, condition: str = "") -> str:
+        """The guarantee in words; conditional on what is not proved, if anything is."""
         change = {
             "replace_one": "Replacing all the data of any one person by any other",
             "add_remove": "Adding or removing all the data of any one person",
@@ -63,10 +68,15 @@ class Guarantee:
         rows = f" (up to {self.rows_per_person} rows)" if self.rows_per_person > 1 else ""
         factor = f"{math.exp(self.epsilon):.3g}" if self.epsilon < 700 else f"exp({self.epsilon:g})"
         slack = f", apart from a probability of {self.delta:g}" if self.delta else ""
+        if condition:
+            change = f"If {condition}: {change[0].lower()}{change[1:]}"
         return (
             f"{change}{rows} changes the probability of any outcome of this release by a factor of "
             f"at most {factor}{slack} (epsilon = {self.epsilon:g}, delta = {self.delta:g})."
         )
+
+    def _repr_html_(self) -> str:
+        return f'<p class="onedraw">{html.escape(str(self))}</p>'
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -74,7 +74,7 @@ def to_dict(release: Release) -> dict[str, Any]:
         "grid": {"coefficient": release.grid.coefficient, "scale": release.grid.scale},
         "mechanism": release.mechanism.to_dict(),
         "guarantee": release.guarantee.to_dict(),
-        "statement": str(release.guarantee),
+        "statement": release.statement,
         "assumptions": list(release.assumptions),
         "evidence": {"level": release.evidence.level, "statement": release.evidence.statement},
         "seeded": release.seeded,

@@ -26,7 +26,7 @@ onedraw.errors.InvalidInput: A draw lies off the public grid, so it may not leav
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,11 +38,14 @@ from onedraw.errors import InvalidInput
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.release import file
 from onedraw.release.grid import Grid
+from onedraw.release.html import Markup, element, items, table
 from onedraw.release.made import Made, Statistic
 from onedraw.release.text import visible
 from onedraw.samplers.base import Evidence
 
 SEEDED = "SEEDED: whoever knows the seed can undo the privacy. For tests only; do not publish."
+READERS: dict[str, Callable[..., Any]] = {}
+"""What layers below compute from a release alone, by name; each adds its own (``onedraw.uncertainty``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +88,11 @@ class Release:
             raise InvalidInput(f"A scale lies below its floor {floor:g}. Round it with a grid for scales.")
 
     @property
+    def statement(self) -> str:
+        """The guarantee in words, with the condition under which its evidence lets it hold."""
+        return self.guarantee.sentence(self.evidence.condition)
+
+    @property
     def parameters(self) -> Any:
         """All draws in original units."""
         return self.model.original_units(np.array(self.draws))
@@ -98,15 +106,40 @@ class Release:
         return self.model.original_units(self.model.typical(np.array(self.draws)))
 
     def __str__(self) -> str:
-        lines = [visible(self.guarantee), f"Evidence - {visible(self.evidence)}", "Assumptions:"]
+        lines = [visible(self.statement), f"Evidence - {visible(self.evidence)}", "Assumptions:"]
         lines += [f"  - {visible(assumption)}" for assumption in self.assumptions]
         if self.seeded:
             lines.append(SEEDED)
-        lines += ["Parameters:"]
+        lines += ["Parameters:" if len(self.draws) == 1 else f"Mean of the {len(self.draws)} draws:"]
         named = {visible(name): value for name, value in self.named_parameters().items()}
         width = max(len(name) for name in named)
         lines += [f"  {name:<{width}}  {value: .6g}" for name, value in named.items()]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> Markup:
+        named = [(name, f"{value:.6g}") for name, value in self.named_parameters().items()]
+        warning = [element("p", element("strong", SEEDED))] if self.seeded else []
+        rest = (
+            element("p", f"Evidence - {self.evidence}"),
+            element("p", "Assumptions:"),
+            items(self.assumptions),
+        )
+        return element(
+            "div",
+            element("p", element("strong", self.statement)),
+            *warning,
+            table(("parameter", "as released"), named),
+            element("details", element("summary", "Evidence and assumptions"), *rest),
+            class_="onedraw",
+        )
+
+    def summary(self, level: float = 0.95, *, exponentiate: bool = False) -> Any:
+        """Estimates, standard errors, tests and intervals from this release alone.
+
+        An ``onedraw.uncertainty.Intervals``, with the numbers that the estimator's ``summary()`` gives; an
+        error says why where there are none. ``exponentiate`` gives odds ratios or rate ratios.
+        """
+        return READERS["summary"](self, level, exponentiate=exponentiate)
 
     def named_parameters(self) -> dict[str, float]:
         """Name -> value in original units, in the order coefficients, intercepts, scale."""

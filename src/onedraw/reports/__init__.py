@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of what the library computes; each needs the ``plots`` extra and imports it when it draws."""
+"""Pictures and pages of what the library computes; pictures need the ``plots`` extra, pages need nothing."""

@@ -23,7 +23,30 @@ from onedraw.priors import Prior
 from onedraw.private import Withheld
 from onedraw.types import Array
 
-EVIDENCE_LEVELS = ("proved", "searched", "diagnosed", "accounted")
+EVIDENCE_LEVELS: Mapping[str, tuple[str, str]] = {
+    "proved": (
+        "the draw has the law of the proof: every point of a finite space was enumerated, or an upper bound "
+        "of the density holds on every cell of a public box",
+        "rounding of sums over records, which bounds of the cells allow for",
+    ),
+    "searched": (
+        "the draw has the law of the proof if a search found the supremum of a density ratio; a number of "
+        "proposals found nothing above it",
+        "that the search missed no peak of the posterior: epsilon is conditional on it",
+    ),
+    "diagnosed": (
+        "several chains agreed by the usual diagnostics, on the data at hand",
+        "that the chain has converged for every data set, or that its stated error holds; an error that is "
+        "stated is priced into delta",
+    ),
+    "accounted": (
+        "noise of a known law was added, or a loss was tilted by it; the constants follow from a theorem",
+        "nothing about a sampler",
+    ),
+}
+"""Every level, with what is known at it and what it leaves to be assumed."""
+CONDITIONS = {"searched": "the search found every peak of the posterior"}
+"""On what a guarantee is conditional, by the level of its evidence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +58,11 @@ class Evidence:
 
     def __post_init__(self) -> None:
         one_of(EVIDENCE_LEVELS, level=self.level)
+
+    @property
+    def condition(self) -> str:
+        """What the guarantee is conditional on; empty if on nothing but the listed assumptions."""
+        return CONDITIONS.get(self.level, "")
 
     def __str__(self) -> str:
         return f"{self.level}: {self.statement}"

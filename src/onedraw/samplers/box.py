@@ -240,8 +240,7 @@ class _Tree(Withheld):
         working = natural[:, :-1] if has_scale else natural
         extent = (np.abs(self.origin) + (np.abs(centre) + half) @ np.abs(self.axes).T)[:, : working.shape[1]]
 
-        def block(rows: slice) -> tuple[Array, ...]:
-            y, design = posterior.records(rows)
+        def block(y: Array, design: Array) -> tuple[Array, ...]:
             eta = design @ working.T
             moved = np.abs(design @ location_axes) @ half.T
             # How far rounding can displace a predictor: features of 1e8 leave it 1e-8 per unit of theta.

@@ -34,6 +34,8 @@ class Component(Protocol):
 
     def gradient(self, thetas: Array) -> Array: ...
 
+    def hessian(self, theta: Array) -> Array: ...
+
     def sample(self, rng: np.random.Generator, num: int) -> Array: ...
 
 
@@ -74,15 +76,24 @@ class StudentT(Withheld):
 
     def log_density(self, thetas: Array) -> Array:
         """Normalised log density of each row."""
-        squared = np.square(self._white(thetas)).sum(axis=1)
+        with np.errstate(over="ignore"):  # infinitely far: the prior's part of the envelope is what is left
+            squared = np.square(self._white(thetas)).sum(axis=1)
         power = 0.5 * (self.df + len(self.location))
         return self._log_norm - power * np.log1p(squared / self.df)  # type: ignore[no-any-return]
 
     def gradient(self, thetas: Array) -> Array:
         """Gradient of the log density at each row."""
         white = self._white(thetas)
-        squared = np.square(white).sum(axis=1, keepdims=True)
+        with np.errstate(over="ignore"):
+            squared = np.square(white).sum(axis=1, keepdims=True)
         return -(self.df + len(self.location)) / (self.df + squared) * (white @ self._root)  # type: ignore[no-any-return]
+
+    def hessian(self, theta: Array) -> Array:
+        """Second derivatives of the log density at one point."""
+        pull = self._root.T @ self._white(theta[None, :])[0]
+        heavy = self.df + float(np.square(self._white(theta[None, :])).sum())
+        bend = self._root.T @ self._root - (2.0 / heavy) * np.outer(pull, pull)
+        return -(self.df + len(self.location)) / heavy * bend
 
     def sample(self, rng: np.random.Generator, num: int) -> Array:
         """``num`` draws, (num, p)."""
@@ -106,6 +117,10 @@ class PriorComponent:
     def gradient(self, thetas: Array) -> Array:
         """Gradient of the log density at each row."""
         return self.prior.gradient(thetas)
+
+    def hessian(self, theta: Array) -> Array:
+        """Second derivatives of the log density at one point."""
+        return -np.diag(self.prior.negative_hessian_diagonal(theta))
 
     def sample(self, rng: np.random.Generator, num: int) -> Array:
         """``num`` draws, (num, p)."""
@@ -134,6 +149,16 @@ class Mixture(Withheld):
         shares = np.exp(terms - np.logaddexp.reduce(terms, axis=0))
         gradients = np.stack([c.gradient(thetas) for c in self.components])
         return np.einsum("km,kmp->mp", shares, gradients)  # type: ignore[no-any-return]
+
+    def hessian(self, theta: Array) -> Array:
+        """Second derivatives of the log density at one point."""
+        terms = self._log_terms(theta[None, :])[:, 0]
+        shares = np.exp(terms - np.logaddexp.reduce(terms))
+        slopes = np.stack([c.gradient(theta[None, :])[0] for c in self.components])
+        bends = np.stack([c.hessian(theta) for c in self.components])
+        slope = shares @ slopes
+        mean = np.einsum("k,kij->ij", shares, bends) + (slopes.T * shares) @ slopes
+        return np.asarray(mean - np.outer(slope, slope))
 
     def sample(self, rng: np.random.Generator, num: int) -> Array:
         """``num`` independent draws in random order, (num, p)."""

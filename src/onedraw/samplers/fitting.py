@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onedraw.posterior import Posterior
+from onedraw.samplers.ascent import climb_ratio, to_the_top
 from onedraw.samplers.envelope import Component, Mixture, PriorComponent, StudentT
 from onedraw.samplers.modes import MAX_MODES, Mode, climb, distance, positive_definite, settle
 from onedraw.types import Array
@@ -32,20 +33,25 @@ ADAPTABLE_DIM = 12  # above this, a weighted covariance from a pilot is worse th
 GOOD_ACCEPTANCE, POOR_ACCEPTANCE = 0.08, 0.005
 FIT_PASSES, FLANK_FITS, ADAPTATION_PASSES = 256, 6, 8192  # costs, in passes over the data or in fits
 MAX_FLANKS, MAX_VAIN_FLANKS, FLANK_SHARE, FLANK_INFLATION = 16, 6, 0.15, 1.1
-RECENT_PEAKS = 4
+RECENT_PEAKS, MOST_PEAKS = 4, 3
 SKETCHES = (4096, 16_384)
 ADAPTATION_ROUNDS = 12
-CLIMB_STEPS = 20
-KINK_RADII, KINK_TRIES = 4.0 * 0.5 ** np.arange(8.0), 32  # in standard deviations of the mode
 
 
 class Fit(NamedTuple):
-    """An envelope, the largest log ratio found, a rough acceptance, and where the ratio is largest."""
+    """An envelope, the largest log ratio found, a rough acceptance, and where the ratio is largest: points
+    (m, p) that lie apart, highest first.
+    """
 
     envelope: Mixture
     bound: float
     acceptance: float
-    peak: Array
+    peaks: Array
+
+    @property
+    def peak(self) -> Array:
+        """Where the ratio is largest."""
+        return np.asarray(self.peaks[0])
 
     def takes_more(self, passes: float, num_draws: float) -> bool:
         """Whether the draws take more passes over the data, and a better envelope would help."""
@@ -79,7 +85,7 @@ def fit_envelope(
     if fit.takes_more(ADAPTATION_PASSES, num_draws) and posterior.dim <= ADAPTABLE_DIM:
         adapted = _fit(posterior, _adapt(posterior, fit.envelope, rng), modes, rng, HARD_PILOT, extra)
         fit = adapted if adapted.acceptance > fit.acceptance else fit
-    return fit
+    return _settled(posterior, fit, modes)
 
 
 def _fit(
@@ -92,10 +98,20 @@ def _fit(
 ) -> Fit:
     """How well an envelope fits, by ``num`` proposals and a search that starts from ``extra`` points too."""
     thetas, ratio = _pilot(posterior, mixture, rng, num)
-    bound, peak = _climb_ratio(posterior, mixture, modes, thetas, ratio, extra)
-    if posterior.loss.family.has_kinks:
-        bound, peak = _climb_kinks(posterior, mixture, modes[0], bound, peak, rng)
-    return Fit(mixture, bound, float(np.exp(ratio - bound).mean()), peak)
+    starts = np.concatenate([np.stack([m.location for m in modes]), thetas[np.argsort(ratio)[-3:]], extra])
+    peaks, heights = climb_ratio(posterior, mixture, starts, modes[0], rng)
+    bound = max(float(ratio.max()), float(heights[0]))
+    return Fit(mixture, bound, float(np.exp(ratio - bound).mean()), peaks)
+
+
+def _settled(posterior: Posterior, fit: Fit, modes: list[Mode]) -> Fit:
+    """The fit with its bound at the top of the peaks that the search came to."""
+    tops = [to_the_top(posterior, fit.envelope, peak, modes[0]) for peak in fit.peaks[:MOST_PEAKS]]
+    bound, peak = max(tops, key=lambda top: top[0])
+    if bound <= fit.bound:
+        return fit
+    peaks = np.concatenate([peak[None, :], fit.peaks])
+    return Fit(fit.envelope, bound, fit.acceptance * math.exp(fit.bound - bound), peaks)
 
 
 def _with_flanks(
@@ -184,7 +200,7 @@ def gain_mode(posterior: Posterior, modes: list[Mode], start: Array) -> bool:
 def _laplace_mixture(posterior: Posterior, modes: list[Mode]) -> Mixture:
     """One t law per mode, weighted by the mass of its Gaussian approximation, and the prior."""
     dim, df = posterior.dim, _degrees(posterior.dim)
-    heights = np.array([m.log_density - 0.5 * np.linalg.slogdet(m.precision)[1] for m in modes])
+    heights = np.array([m.log_mass for m in modes])
     # Flattened, because a Gaussian approximation can be wrong by much: no mode gets less than its square
     # root would.
     shares = np.exp(0.5 * (heights - heights.max()))
@@ -204,56 +220,6 @@ def _degrees(dim: int) -> float:
 def _pilot(posterior: Posterior, mixture: Mixture, rng: np.random.Generator, num: int) -> tuple[Array, Array]:
     thetas = mixture.sample(rng, num)
     return thetas, posterior.log_density(thetas) - mixture.log_density(thetas)
-
-
-def _climb_ratio(
-    posterior: Posterior, mixture: Mixture, modes: list[Mode], thetas: Array, ratio: Array, extra: Array
-) -> tuple[float, Array]:
-    """The largest log ratio reached by ascent from modes, best pilot points and ``extra`` ones, and where."""
-    best = thetas[np.argsort(ratio)[-3:]]
-    points = np.concatenate([np.stack([m.location for m in modes]), best, extra])
-    shape = np.linalg.inv(modes[0].precision)
-    value, gradient = _ratio_and_gradient(posterior, mixture, points)
-    highest = max(float(ratio.max()), float(value.max()))
-    length = np.full((len(points), 1), 0.5)
-    stalls = 0
-    for _ in range(CLIMB_STEPS):
-        before = highest
-        tried = points + length * gradient @ shape
-        new_value, new_gradient = _ratio_and_gradient(posterior, mixture, tried)
-        better = (new_value > value)[:, None]
-        points = np.where(better, tried, points)
-        gradient = np.where(better, new_gradient, gradient)
-        value = np.maximum(value, new_value)
-        length = np.where(better, 1.6 * length, 0.3 * length)
-        highest = max(highest, float(value.max()))
-        stalls = 0 if highest > before + 0.01 else stalls + 1
-        if stalls == 3:
-            break
-    # Where the pilot's best beats every ascent, the ascents began there, so the best of them is no lower.
-    return highest, points[int(value.argmax())]
-
-
-def _climb_kinks(
-    posterior: Posterior, mixture: Mixture, mode: Mode, highest: float, peak: Array, rng: np.random.Generator
-) -> tuple[float, Array]:
-    """Higher than ``_climb_ratio`` got, by trying points around: ascent by gradients stops on a ridge.
-
-    Where the loss has kinks, the density has ridges at zero residuals and its peaks where they meet.
-    """
-    root = np.linalg.cholesky(np.linalg.inv(mode.precision))
-    for radius in KINK_RADII:
-        tried = peak + radius * rng.standard_normal((KINK_TRIES, posterior.dim)) @ root.T
-        ratio = posterior.log_density(tried) - mixture.log_density(tried)
-        best = int(ratio.argmax())
-        if ratio[best] > highest:
-            highest, peak = float(ratio[best]), tried[best]
-    return highest, peak
-
-
-def _ratio_and_gradient(posterior: Posterior, mixture: Mixture, thetas: Array) -> tuple[Array, Array]:
-    value, gradient = posterior.log_density_and_gradient(thetas)
-    return value - mixture.log_density(thetas), gradient - mixture.gradient(thetas)
 
 
 def _adapt(posterior: Posterior, mixture: Mixture, rng: np.random.Generator) -> Mixture:

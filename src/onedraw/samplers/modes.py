@@ -1,29 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Local maxima of a posterior, found by Newton steps from fixed starts and from fits to a few records.
+"""Local maxima of a posterior, reached by Newton steps from fixed starts, the prior and fits to records.
 
 The beta-divergence loss is not convex, so there may be several. A mode that is missed costs acceptance once
 a proposal meets it, for then everything is redrawn; that none was missed unseen is what the evidence
-``searched`` rests on. Starts run on a small subsample of the records, and what they reach is polished on
-larger and larger ones, so that few passes see all the data.
+``searched`` rests on. Starts (``onedraw.samplers.search``) run on a small subsample of the records, and what
+they reach is polished on larger and larger ones, so that few passes see all the data.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from onedraw.posterior import Posterior
 from onedraw.private import Withheld
+from onedraw.samplers.search import Explorer, look_size
+from onedraw.tables.base import Block
 from onedraw.types import Array
 
-SUBSAMPLES = (1024, 16_384, 262_144)
+SUBSAMPLES = (16_384, 262_144)
 NUM_STARTS = 3
-NUM_SCOUTS = 96
+NUM_SCOUTS = 48
 NEAR = 12.0  # squared standard deviations per parameter within which a scout belongs to a known mode
 MAX_MODES = 12
 MAX_VAIN = 2
-MANY_PARAMETERS = 20  # beyond this, second starts cost more than the modes they might find
+MAX_ROUNDS = 6
 STEP_LENGTHS = np.array([1.0, 0.5, 0.2, 0.05, 0.005, 5e-5])
 NEARLY_THERE = 0.3  # below this gain one more step ends the ascent, and the curvature at hand will do
 NEGLIGIBLE_NATS = 20.0
@@ -41,25 +43,43 @@ class Mode(Withheld):
     log_density: float
     precision: Array
 
+    @property
+    def log_mass(self) -> float:
+        """Log mass of the Gaussian approximation, up to a constant."""
+        return self.log_density - 0.5 * float(np.linalg.slogdet(self.precision)[1])
+
 
 def find_modes(posterior: Posterior, rng: np.random.Generator) -> list[Mode]:
-    """The distinct modes worth an envelope component, highest first.
-
-    Subsamples and scouts are random: what a search overlooks must not be a function of how rows are ordered.
-    """
-    points = _starts(posterior)
-    if posterior.dim > MANY_PARAMETERS:
-        points = points[:1]
-    else:
-        look = posterior.subsample(SUBSAMPLES[0], rng)
-        points = np.stack([mode.location for mode in _explore(look, _climb_all(look, points), rng)])
-    for size in SUBSAMPLES[1:] if posterior.dim <= MANY_PARAMETERS else SUBSAMPLES:
-        if posterior.num_records >= 8 * size:  # a smaller step up is no cheaper than the whole
+    """The distinct modes worth an envelope component, heaviest first."""
+    look = _look(posterior, rng)
+    points = np.stack([mode.location for mode in _explore(look, rng)])
+    for size in SUBSAMPLES:
+        if posterior.num_records >= 8 * size > 8 * look.num_records:  # a smaller step up costs as much
             # A subsample's heights are too noisy to drop a low mode by.
             points = np.stack([mode.location for mode in _climb_all(posterior.subsample(size, rng), points)])
-    modes = sorted(_climb_all(posterior, points), key=lambda mode: -mode.log_density)
-    modes = [mode for mode in modes if mode.log_density > modes[0].log_density - NEGLIGIBLE_NATS]
+    modes = sorted(_climb_all(posterior, points), key=lambda mode: -mode.log_mass)
+    # By mass and by height: a broad peak can lie far below a narrow one and outweigh it.
+    height = max(mode.log_density for mode in modes) - NEGLIGIBLE_NATS
+    mass = modes[0].log_mass - NEGLIGIBLE_NATS
+    modes = [mode for mode in modes if mode.log_density > height or mode.log_mass > mass]
     return [_centred(posterior, mode) for mode in modes]
+
+
+def _look(posterior: Posterior, rng: np.random.Generator) -> Posterior:
+    """The posterior of a random few thousand records, in memory."""
+    look = posterior.subsample(look_size(posterior), rng)
+    if isinstance(look.source, Block):
+        return look
+    block = look.source.look(rng)
+    share = len(block) / max(1, look.num_records)
+    return replace(
+        look,
+        features=block.features,
+        response=block.response,
+        table=None,
+        weight=look.weight / max(share, 1e-300),
+        passes=[0.0],
+    )
 
 
 def settle(posterior: Posterior, start: Array) -> Mode:
@@ -86,23 +106,46 @@ def _climb_all(posterior: Posterior, points: Array) -> list[Mode]:
     return modes
 
 
-def _explore(posterior: Posterior, modes: list[Mode], rng: np.random.Generator) -> list[Mode]:
-    """The modes, and others to which the best scouts far from them lead; vain climbs in a row end it."""
-    scouts = _scouts(posterior, rng)
-    values = posterior.log_density(scouts)
-    vain = 0
-    while vain < MAX_VAIN and len(modes) < MAX_MODES:
-        for mode in modes:
+def _explore(look: Posterior, rng: np.random.Generator) -> list[Mode]:
+    """Modes of a look at some records: from fixed starts, from draws of the prior, from fits to records."""
+    modes = _climb_all(look, _starts(look))
+    modes = _visit(look, modes, look.prior.sample(rng, NUM_SCOUTS, look.dim), MAX_VAIN)
+    if not look.num_records:
+        return modes
+    explorer, known = Explorer.of(look), 0
+    counts = explorer.random_subsets(rng)
+    for _ in range(MAX_ROUNDS):
+        if len(counts):
+            modes = _visit(look, modes, explorer.anneal(counts), len(counts))
+        if len(modes) == known:
+            break
+        peaks = np.stack([mode.location for mode in modes])
+        counts, known = explorer.unexplained(peaks, len(modes) - known, rng), len(modes)
+    return modes
+
+
+def _visit(look: Posterior, modes: list[Mode], scouts: Array, patience: int) -> list[Mode]:
+    """The modes, and others to which scouts far from them lead, best first, until ``patience`` climbs in a
+    row lead to none.
+    """
+    modes, values, vain = list(modes), look.log_density(scouts), 0
+    seen = 0
+    while vain < patience and len(modes) < MAX_MODES:
+        for mode in modes[seen:]:
             gaps = (scouts - mode.location) @ mode.precision
-            near = (gaps * (scouts - mode.location)).sum(axis=1) < NEAR * posterior.dim
+            squared = (gaps * (scouts - mode.location)).sum(axis=1)
+            # A point that is higher than this mode's Gaussian approximation lies on a peak inside it.
+            near = (squared < NEAR * look.dim) & (values < mode.log_density - 0.25 * squared + 1.0)
             values = np.where(near, -np.inf, values)
+        seen = len(modes)
         best = int(np.argmax(values))
         if not np.isfinite(values[best]):
             break
-        found = climb(posterior, scouts[best], known=modes)
+        found = climb(look, scouts[best], known=modes)
         values[best] = -np.inf
         vain = vain + 1 if found is None else 0
-        modes = modes if found is None else [*modes, found]
+        if found is not None:
+            modes.append(found)
     return modes
 
 
@@ -222,34 +265,3 @@ def _starts(posterior: Posterior) -> Array:
         ceiling = 0.9 * noise.ceiling + 0.1 * noise.floor if np.isfinite(noise.ceiling) else np.inf
         starts[:, -1] = [noise.coordinate(float(min(size, ceiling))) for size in sizes]
     return starts
-
-
-def _scouts(posterior: Posterior, rng: np.random.Generator) -> Array:
-    """Points to look at: draws from the prior, and fits to as few records as determine one.
-
-    A second group of records that obeys a line of its own has a mode of its own, which is too narrow to be
-    met by chance; a fit to records of that group alone lands on it.
-    """
-    prior, n = posterior.prior, posterior.num_records
-    scouts = prior.sample(rng, NUM_SCOUTS, posterior.dim)
-    if n and posterior.num_predictors == 1:
-        size = posterior.dim - int(posterior.has_scale)
-        rows = rng.integers(0, n, size=(NUM_SCOUTS, size))
-        y, design = posterior.records(rows.ravel())
-        design = design.reshape(NUM_SCOUTS, size, size)
-        wanted = np.broadcast_to(posterior.loss.family.rough_predictor(y), (NUM_SCOUTS * size, 1))
-        units = np.sqrt(np.square(design).sum(axis=1, keepdims=True)) + 1e-300
-        design = design / units
-        gram = design.swapaxes(1, 2) @ design + 1e-6 * np.eye(size)
-        fits = (
-            np.linalg.solve(gram, design.swapaxes(1, 2) @ wanted.reshape(NUM_SCOUTS, size, 1))[:, :, 0]
-            / units[:, 0, :]
-        )
-        edge = prior.scale * (4.0 if prior.box is None else min(4.0, prior.box))
-        fits = np.clip(fits, -edge, edge)
-        if prior.noise is not None:
-            sizes = prior.noise.floor * np.resize([1.2, 2.0, 5.0, 20.0], NUM_SCOUTS)
-            sizes = np.minimum(sizes, 0.5 * (prior.noise.floor + prior.noise.ceiling))
-            fits = np.column_stack([fits, np.log(sizes - prior.noise.floor)])
-        scouts = np.concatenate([scouts, fits])
-    return scouts

@@ -41,6 +41,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from onedraw._extras import optional
+from onedraw._progress import progress
 from onedraw._validate import positive, whole
 from onedraw.errors import ConvergenceError, InvalidInput, NonFiniteDensity
 from onedraw.private import Withheld
@@ -165,7 +166,8 @@ class NutsSampler:
         jax = require_jax().jax
         stages = _schedule(self.warmup, self.kept)
         numbers = np.arange(len(stages), dtype=np.int32)
-        with double_precision(), _bar(self.progress, self.chains * len(stages)) as advance_bar:
+        total = self.chains * len(stages)
+        with double_precision(), progress("Sampling", total, shown=self.progress) as advance_bar:
             engine = _compiled(density, self.dense_metric, self.target_acceptance, self.max_depth)
             data = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf), data)
             records = []
@@ -185,7 +187,7 @@ class NutsSampler:
                             "latent values a prior with a finite density wherever it draws."
                         )
                     blocks.append(jax.tree.map(np.asarray, record))
-                    advance_bar(BLOCK)
+                    advance_bar(min(BLOCK, len(stages) - first))
                 records.append(jax.tree.map(lambda *parts: np.concatenate(parts), *blocks))
         keep = stages == KEEP
         kept = jax.tree.map(lambda *leaves: np.stack([leaf[keep] for leaf in leaves]), *records)
@@ -370,15 +372,3 @@ def _compiled(density: LogDensity, dense: bool, target: float, max_depth: int) -
         return (state.position, adapted), start, record
 
     return SimpleNamespace(begin=begin, advance=jax.jit(advance))
-
-
-@contextmanager
-def _bar(shown: bool, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar that counts iterations, or nothing."""
-    if not shown:
-        yield lambda _: None
-        return
-    progress = importlib.import_module("rich.progress")
-    with progress.Progress(transient=True) as bar:
-        task = bar.add_task("sampling", total=total)
-        yield lambda count: bar.advance(task, count)

@@ -4,7 +4,8 @@
 Read in this order: ``weights`` (rows that bound every record), ``losses`` (with ``count_loss`` and
 ``softmax_loss``), ``laws`` (of the tilt), ``calibration`` (the theorem, with ``gaussian_tilt`` for delta >
 0), ``sums`` and ``solver`` (the minimiser, certified), ``fit``; then ``quantiles``, ``windows`` and
-``linear`` for responses without bounds, and ``curvature`` for what intervals need.
+``linear`` for responses without bounds, ``units`` for features without, and ``curvature`` for what intervals
+need. ``terms`` says what may be spent, and ``recipes`` on which stages.
 """
 
 from onedraw.tilted.calibration import Calibration, calibrate
@@ -17,12 +18,13 @@ from onedraw.tilted.losses import LogCosh, Logistic, Loss
 from onedraw.tilted.quantiles import cap_of_counts, quantile, spread_of_residuals
 from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.solver import minimise
-from onedraw.tilted.sums import ArraySums, Sums
+from onedraw.tilted.sums import Sums
+from onedraw.tilted.terms import Terms
+from onedraw.tilted.units import UnitTerms
 from onedraw.tilted.weights import Rows, ball_rows, cube_rows
 from onedraw.tilted.windows import Window, window_of_half
 
 __all__ = [
-    "ArraySums",
     "BallLaw",
     "Calibration",
     "CappedCounts",
@@ -40,6 +42,8 @@ __all__ = [
     "Shares",
     "Softmax",
     "Sums",
+    "Terms",
+    "UnitTerms",
     "Window",
     "ball_rows",
     "calibrate",

@@ -58,6 +58,7 @@ class CappedCounts:
     escape_ratio: ClassVar[float | None] = None
     price: ClassVar[float] = 0.1
     accuracy: ClassVar[float] = 1e-13
+    extends: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         whole(cap=self.cap)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A noisy curvature matrix: sum_i omega_i f''_i (x) z_i z_i', published with noise of a known law.
+"""Noisy sums for inference: the curvature sum_i omega_i f''_i (x) z_i z_i', and the total of squared scores.
 
 One record adds a positive semidefinite D with trace at most c (``trace``) and, for rows in the cube, with all
 entries at most e (``entry``) in size and diagonal ones in [0, e]. A person has up to m rows, so m c and m e.
@@ -8,14 +8,14 @@ Guarantee (``epsilon`` = diagonal part + off-diagonal part, or (epsilon, delta) 
     * Diagonal, entries known: the cube law of scale m e/epsilon_d, for both relations: the difference of two
       vectors of [0, m e]^p is in [-m e, m e]^p.
     * Diagonal, trace only: independent Laplace of scale 2 m c/epsilon_d, m c/epsilon_d for add/remove: the
-    sums
-      of the absolute entries are traces.
+      sums of the absolute entries are traces.
     * Off-diagonal, entries known: the cube law over p (p-1)/2 entries of scale 2 m e/epsilon_o, m e/epsilon_o
       for add/remove.
     * Off-diagonal, trace only (and wherever it is smaller): the symmetrised Wishart N = s (A A' - B B'), A
-    and B
-      p x (p+1) standard normal, s = m c/epsilon_o, half of it for add/remove. Its diagonal is a second
+      and B p x (p+1) standard normal, s = m c/epsilon_o, half of it for add/remove. Its diagonal is a second
       reading.
+    * A total of squared scores sum omega a^2, a = |f'|/score bound in [0, 1] (``total_scale``): Laplace of
+      scale m/epsilon, for both relations, as a person moves it by m at most.
     * delta > 0: Gaussian on the whole matrix, of Frobenius sensitivity sqrt(2) m c, m c for add/remove.
 
 *Proof for the Wishart.* A A' with p + 1 degrees of freedom has density proportional to exp(-tr W/2) on the
@@ -171,3 +171,12 @@ def curvature_law(
         for diagonal, diagonal_scale, off_diagonal, off_scale in laws
     ]
     return min(options, key=lambda law: law.off_diagonal_sd)
+
+
+def total_scale(*, epsilon: float, rows_per_person: int = 1) -> float:
+    """The scale of the Laplace noise of a sum over records of numbers in [0, 1].
+
+    >>> total_scale(epsilon=0.5, rows_per_person=3) / 6.0 < 1.0 + 1e-9
+    True
+    """
+    return (1.0 + 1e-12) * whole(rows_per_person=rows_per_person) / positive(epsilon=epsilon)

@@ -19,12 +19,14 @@ array([[2., 0.]])
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from onedraw.tilted.calibration import Calibration
 from onedraw.tilted.losses import Loss
-from onedraw.tilted.solver import minimise
-from onedraw.tilted.sums import ArraySums, Sums
+from onedraw.tilted.solver import Solution, solve
+from onedraw.tilted.sums import Sums
 from onedraw.tilted.weights import Rows
 from onedraw.types import Array
 
@@ -33,14 +35,19 @@ def tilted_fit(
     loss: Loss, rows: Rows, response: Array, calibration: Calibration, rng: np.random.Generator
 ) -> Array:
     """The released parameters (q, p), in units of the working rows."""
-    sums = ArraySums(loss=loss, design=rows.design, response=response, weight=rows.weight)
-    return tilted_minimiser(sums, calibration, rng)
+    sums = Sums(loss=loss, table=replace(rows, response=response))
+    return tilted_minimiser(sums, calibration, rng).theta
 
 
-def tilted_minimiser(sums: Sums, calibration: Calibration, rng: np.random.Generator) -> Array:
-    """The released parameters (q, p) for sums over records that may lie anywhere."""
+def tilted_minimiser(sums: Sums, calibration: Calibration, rng: np.random.Generator) -> Solution:
+    """The released parameters (q, p) for sums over records that may lie anywhere; maybe the curvature there.
+
+    Only the parameters may be published: the curvature is private.
+    """
     tilt = calibration.law.sample(rng).reshape(sums.shape)
-    theta = minimise(sums, ridge=calibration.ridge, tilt=tilt, residual=calibration.residual, rng=rng)
+    noise = np.zeros(sums.shape)
     if calibration.solver_noise is not None:
-        theta = theta + calibration.solver_noise.sample(rng).reshape(sums.shape)
-    return theta
+        noise = calibration.solver_noise.sample(rng).reshape(sums.shape)
+    return solve(
+        sums, ridge=calibration.ridge, tilt=tilt, residual=calibration.residual, moved=noise, rng=rng
+    )

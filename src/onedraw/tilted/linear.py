@@ -2,49 +2,70 @@
 """Linear regression by tilted fits, without a bound on the response: location, scale, a fit, and a finer fit.
 
 1. A window that holds half of the responses (``windows``): location m0, scale s0.
-2. A tilted log-cosh fit with cut ``CUT`` s0, around (0, ..., 0, m0).
+2. A tilted log-cosh fit with cut ``FIRST_CUT`` s0, around (0, ..., 0, m0).
 3. The scale of its residuals, s1, a private median of their sizes (``quantiles``).
-4. A tilted log-cosh fit with cut ``CUT`` s1, around the first fit.
+4. A tilted log-cosh fit with a cut of one to three s1, around the first fit.
 
 Guarantee:
     epsilon-DP: the four stages use ``Shares`` of epsilon, each private given what was published before, and
-    sequential composition adds them up. delta > 0 is spent on the fits, in proportion to their shares.
+    sequential composition adds them up. delta > 0 is spent on the fits, in proportion to their shares. Shares
+    and cuts are functions of public numbers (``terms``).
 
 *Responses in working form.* A fit around theta0 takes the response fl(y - z.theta0), cut to ``FAR`` times the
 cut on either side: a function of one record and of published numbers, so nothing is lost to rounding and
 the guarantee holds for every response. It also keeps the solver's numbers small. At ``FAR`` cuts the score
 is saturated, so the fit does not notice.
 
-Log-cosh with cut 1.5 keeps 0.968 of the efficiency of least squares at the normal law, and its score is
-bounded, so no response is too far out.
+*Shares.* A choice by the exponential mechanism needs a certain n epsilon and no more, so the shares of the
+window and the spread fall as 1/n. The first fit matters by how much its error E1 widens the residuals:
+E1 = A/e^2 of their variance for a share e, A = ``FIRST_ERROR`` p^2 (p + 1)/(n epsilon)^2 where the response
+spreads twice as far as the residuals, and the noise of the last fit is about sqrt(1 + A/e^2)/(1 - e), least
+near e = A^(1/3).
+
+*The cut.* Log-cosh with a cut of K scales keeps ``EFFICIENCY`` of that of least squares at the normal law,
+and its noise is ``REACH`` times the scale: a small cut where noise is most of the error, a large one where it
+is little of it. Its score is bounded, so no response is too far out.
 
 >>> import numpy as np
 >>> from onedraw.tilted.weights import cube_rows
 >>> rng = np.random.default_rng(1)
 >>> x = rng.uniform(-1.0, 1.0, (3000, 1))
 >>> y = 200.0 + 40.0 * x[:, 0] + 10.0 * rng.standard_normal(3000)
->>> fit = linear_fit(cube_rows(x, bounds=np.array([[-1.0, 1.0]])), y, epsilon=3.0, rng=rng)
+>>> rows = cube_rows(x, bounds=np.array([[-1.0, 1.0]]))
+>>> fit = linear_fit(rows, y, Terms(epsilon=3.0, num_records=3000), rng)
 >>> fit.theta.round(), round(fit.scale)
 (array([ 40., 200.]), 10)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
-from onedraw.tilted.calibration import RESIDUAL, SOLVER_SHARE, Calibration, calibrate
+from onedraw.tilted.calibration import Calibration
 from onedraw.tilted.fit import tilted_fit
 from onedraw.tilted.losses import LogCosh
 from onedraw.tilted.quantiles import MEDIAN_OF_NORMAL, spread_of_residuals
+from onedraw.tilted.terms import Terms
 from onedraw.tilted.weights import Rows
 from onedraw.tilted.windows import Window, window_of_half
-from onedraw.types import Array, Neighbours
+from onedraw.types import Array
 
-CUT = 1.5
+CUTS = (0.75, 1.0, 1.5, 2.0, 3.0)
+EFFICIENCY = (0.894, 0.930, 0.968, 0.984, 0.995)
+REACH = (1.50, 1.65, 2.01, 2.42, 3.30)
+"""Of a log-cosh fit with a cut of so many standard deviations, at the normal law: efficiency beside least
+squares, and the cut over the mean curvature, to which the noise is proportional."""
+FIRST_CUT = 1.0
+FIRST_PRICE = 0.1
+"""Of the first fit's epsilon, for a smaller ridge: it starts at slopes of zero, far from the truth."""
+FIRST_ERROR = 43.0
+NATS_WINDOW = 100.0
+NATS_SPREAD = 60.0
+"""n epsilon of a window and of a spread, which choose among more candidates the finer they are."""
 FAR = 256.0
 
 
@@ -52,18 +73,34 @@ FAR = 256.0
 class Shares:
     """The parts of epsilon that the stages spend; they add up to 1. Public."""
 
-    window: float = 0.2
-    first: float = 0.2
-    spread: float = 0.04
-    second: float = 0.56
+    window: float
+    first: float
+    spread: float
 
     def __post_init__(self) -> None:
         parts = (self.window, self.first, self.spread, self.second)
-        if min(parts) <= 0.0 or abs(sum(parts) - 1.0) > 1e-12:
+        if min(parts) <= 0.0:
             raise InvalidInput(f"Expected positive shares that add up to 1, got {parts}. Change one of them.")
 
+    @property
+    def second(self) -> float:
+        return 1.0 - self.window - self.first - self.spread
 
-SHARES = Shares()
+    @classmethod
+    def planned(cls, information: float, dim: int) -> Shares:
+        """For n epsilon = ``information`` and rows of ``dim`` entries."""
+        error = FIRST_ERROR * dim**2 * (dim + 1) / information**2
+        return cls(
+            window=min(max(NATS_WINDOW / information, 0.01), 0.2),
+            first=min(max(error ** (1.0 / 3.0), 0.02), 0.3),
+            spread=min(max(NATS_SPREAD / information, 0.005), 0.05),
+        )
+
+
+def planned_cut(noise: float) -> float:
+    """The cut, in residual scales, with the least error where ``Terms.noise`` is ``noise``."""
+    errors = [1.0 / e + noise * r**2 for e, r in zip(EFFICIENCY, REACH, strict=True)]
+    return CUTS[int(np.argmin(errors))]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,65 +111,53 @@ class LinearFit:
     scale: float
     window: Window
     first: Array
+    loss: LogCosh
+    """Of the second fit."""
     calibration: Calibration
 
 
 def linear_fit(
-    rows: Rows,
-    response: Array,
-    *,
-    epsilon: float,
-    rng: np.random.Generator,
-    delta: float = 0.0,
-    neighbours: Neighbours = "replace_one",
-    rows_per_person: int = 1,
-    intercept: bool = True,
-    shares: Shares = SHARES,
-    solver_share: float = SOLVER_SHARE,
-    residual: float = RESIDUAL,
+    rows: Rows, response: Array, terms: Terms, rng: np.random.Generator, *, intercept: bool = True
 ) -> LinearFit:
     """Coefficients (p,) in units of the working rows, and the scale of the residuals."""
-    positive(epsilon=epsilon)
+    positive(epsilon=terms.epsilon)
+    shares = Shares.planned(terms.information, rows.dim)
 
-    def fit(scale: float, centre: Array, share: float) -> tuple[Array, Calibration]:
-        loss = LogCosh(cut=CUT * scale)
-        calibration = calibrate(
-            loss,
-            epsilon=share * epsilon,
-            delta=delta * share / (shares.first + shares.second),
-            dim=rows.dim,
-            geometry=rows.geometry,
-            solver_share=solver_share,
-            residual=residual,
-            neighbours=neighbours,
-            rows_per_person=rows_per_person,
+    def fit(loss: LogCosh, centre: Array, share: float, price: float) -> tuple[Array, Calibration]:
+        spent = replace(
+            terms,
+            epsilon=share * terms.epsilon,
+            delta=terms.delta * share / (shares.first + shares.second),
         )
+        calibration = spent.calibrated(loss, rows.dim, rows.geometry, price=price)
         left = working_response(rows, response, centre, loss.cut)
         return centre + tilted_fit(loss, rows, left, calibration, rng)[0], calibration
 
     window = window_of_half(
         response,
-        epsilon=shares.window * epsilon,
+        epsilon=shares.window * terms.epsilon,
         rng=rng,
-        neighbours=neighbours,
-        rows_per_person=rows_per_person,
+        neighbours=terms.neighbours,
+        rows_per_person=terms.rows_per_person,
     )
     start = np.zeros(rows.dim)
     if intercept:
         start[-1] = window.location
     scale = window.scale / MEDIAN_OF_NORMAL
-    first, _ = fit(scale, start, shares.first)
-    left = working_response(rows, response, first, CUT * scale)
+    first, _ = fit(LogCosh(cut=FIRST_CUT * scale), start, shares.first, FIRST_PRICE)
     spread = spread_of_residuals(
-        left,
+        working_response(rows, response, first, scale),
         scale,
-        epsilon=shares.spread * epsilon,
+        epsilon=shares.spread * terms.epsilon,
         rng=rng,
-        neighbours=neighbours,
-        rows_per_person=rows_per_person,
+        neighbours=terms.neighbours,
+        rows_per_person=terms.rows_per_person,
     )
-    theta, calibration = fit(spread, first, shares.second)
-    return LinearFit(theta=theta, scale=spread, window=window, first=first, calibration=calibration)
+    loss = LogCosh(cut=planned_cut(terms.part(shares.second).noise(rows.dim)) * spread)
+    theta, calibration = fit(loss, first, shares.second, LogCosh.price)
+    return LinearFit(
+        theta=theta, scale=spread, window=window, first=first, loss=loss, calibration=calibration
+    )
 
 
 def working_response(rows: Rows, response: Array, centre: Array, cut: float) -> Array:

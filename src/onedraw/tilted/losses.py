@@ -69,6 +69,11 @@ class Loss(Protocol):
         ...
 
     @property
+    def extends(self) -> bool:
+        """Whether ``slope`` of a long double is as accurate as long doubles are."""
+        ...
+
+    @property
     def corners(self) -> int:
         """The number of extreme scores of a record besides 0, given its response and row."""
         ...
@@ -105,6 +110,7 @@ class Logistic:
     trace_bound: ClassVar[float] = 0.25
     price: ClassVar[float] = 0.0
     accuracy: ClassVar[float] = 1e-15
+    extends: ClassVar[bool] = True
     corners: ClassVar[int] = 1
     escape_ratio: ClassVar[float | None] = 1.0
 
@@ -143,6 +149,7 @@ class LogCosh:
     trace_bound: ClassVar[float] = 1.0
     price: ClassVar[float] = 0.0
     accuracy: ClassVar[float] = 1e-15
+    extends: ClassVar[bool] = True
     corners: ClassVar[int] = 2
     escape_ratio: ClassVar[float | None] = 2.0
 

@@ -34,7 +34,6 @@ from onedraw.errors import InvalidInput
 from onedraw.types import AnyArray, Array, Neighbours
 
 CAPS: Array = np.array([1.0, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128])
-CAP_TAU = 0.8
 MEDIAN_OF_NORMAL = 0.6744897501960817
 RESIDUAL_STEPS = (-160, 16)
 RESIDUAL_DECAY = 0.9**0.25
@@ -103,11 +102,11 @@ def cap_of_counts(
     *,
     epsilon: float,
     rng: np.random.Generator,
-    tau: float = CAP_TAU,
+    tau: float,
     neighbours: Neighbours = "replace_one",
     rows_per_person: int = 1,
 ) -> int:
-    """A cap near the tau-quantile of counts; small caps are favoured, as their noise is."""
+    """A cap near the tau-quantile of counts; small ones are favoured: one too large is all noise."""
     return int(
         quantile(
             response,
@@ -115,7 +114,7 @@ def cap_of_counts(
             tau=tau,
             epsilon=epsilon,
             rng=rng,
-            log_base=-np.log(CAPS),
+            log_base=-2.0 * np.log(CAPS),
             neighbours=neighbours,
             rows_per_person=rows_per_person,
         )

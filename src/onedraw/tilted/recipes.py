@@ -9,8 +9,8 @@ Guarantee:
     epsilon-DP (or (epsilon, delta)-DP) for each recipe as a whole: the stages use parts of epsilon and delta
     that add up, each private given what was published before [sequential composition].
 
-*Classes.* One fit. *Counts.* A cap near a quantile of the counts with ``CAP_SHARE`` of epsilon, then a fit
-of the capped counts. *Linear.* Four stages, see ``linear``.
+*Classes.* One fit. *Counts.* A cap near a quantile of the counts, then a fit of the capped counts.
+*Linear.* Four stages, see ``linear``.
 
 >>> import numpy as np
 >>> from onedraw.families import Poisson
@@ -18,9 +18,9 @@ of the capped counts. *Linear.* Four stages, see ``linear``.
 >>> from onedraw.tilted.weights import cube_rows
 >>> rng = np.random.default_rng(0)
 >>> x = rng.uniform(-1.0, 1.0, (20_000, 1)); y = rng.poisson(np.exp(0.5 + x[:, 0])).astype(float)
->>> rows = cube_rows(x, bounds=np.array([[-1.0, 1.0]]))
+>>> rows = replace(cube_rows(x, bounds=np.array([[-1.0, 1.0]])), response=y)
 >>> model = RegressionModel(family=Poisson(), features=("x",))
->>> fitted = recipe_of(model)(rows, y, Terms(epsilon=1.0), rng)
+>>> fitted = recipe_of(model)(rows, "cube", Terms(epsilon=1.0), rng)
 >>> fitted.theta.round(1), sorted(fitted.published)
 (array([[1. , 0.5]]), ['cap'])
 """
@@ -34,58 +34,27 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from onedraw._validate import one_of
+from onedraw.errors import InvalidInput
 from onedraw.families import Bernoulli, Categorical, Gaussian, NegativeBinomial, Poisson
 from onedraw.model import RegressionModel
-from onedraw.tilted.calibration import Calibration, calibrate
+from onedraw.tables.base import Table
+from onedraw.tilted.calibration import Calibration
 from onedraw.tilted.count_loss import CappedCounts
-from onedraw.tilted.fit import tilted_fit
-from onedraw.tilted.linear import CUT as LINEAR_CUT
+from onedraw.tilted.fit import tilted_minimiser
 from onedraw.tilted.linear import linear_fit, working_response
-from onedraw.tilted.losses import LogCosh, Logistic, Loss
-from onedraw.tilted.quantiles import CAP_TAU, cap_of_counts
+from onedraw.tilted.losses import Logistic, Loss
+from onedraw.tilted.quantiles import cap_of_counts
 from onedraw.tilted.softmax_loss import Softmax
+from onedraw.tilted.sums import Sums
+from onedraw.tilted.terms import Terms
 from onedraw.tilted.weights import Geometry, Rows
-from onedraw.types import Array, Neighbours
+from onedraw.types import Array
 
-CAP_SHARE = 0.05
-"""Of epsilon, for the cap of counts."""
-RAW_PRICE = 0.1
-"""Of epsilon, for a smaller ridge where the minimiser is reported as it is, for each predictor."""
-LARGEST_RAW_PRICE = 0.2
-"""However many predictors: a share that grew with them would leave nothing for the tilt at eleven classes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Terms:
-    """What a fit may spend, under which relation."""
-
-    epsilon: float
-    delta: float = 0.0
-    neighbours: Neighbours = "replace_one"
-    rows_per_person: int = 1
-    raw: bool = False
-    """Whether the minimiser is reported as it is. Then its ridge pulls it to the centre, and it pays to spend
-    a little of epsilon on a smaller ridge."""
-
-    def part(self, share: float) -> Terms:
-        """A share of epsilon and delta, the same otherwise."""
-        return replace(self, epsilon=share * self.epsilon, delta=share * self.delta)
-
-    def calibrated(self, loss: Loss, dim: int, geometry: Geometry) -> Calibration:
-        """The tilt of one fit that spends all of it."""
-        price = None
-        if self.raw:
-            price = max(loss.price, min(RAW_PRICE * loss.num_predictors, LARGEST_RAW_PRICE))
-        return calibrate(
-            loss,
-            dim=dim,
-            geometry=geometry,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            neighbours=self.neighbours,
-            rows_per_person=self.rows_per_person,
-            price=price,
-        )
+TAUS = ((0.008, 0.8), (0.0025, 0.9), (0.0, 0.98))
+"""Of which quantile of the counts the cap is, by the noise of the fit (``Terms.noise``) from which on it is
+taken: a small cap where noise is most of the error, a large one where losing what is above it is."""
+NATS_CAP = 20.0
+"""n epsilon of the choice of a cap, times the share of counts above it: what tells it from larger ones."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,9 +64,11 @@ class Fitted:
     theta: Array
     centre: Array
     loss: Loss
-    response: Array
-    """The response as the last fit saw it, for a curvature at theta - centre. Not published."""
+    table: Table
+    """The rows and responses as the last fit saw them, for a curvature at theta - centre. Not published."""
     calibration: Calibration
+    curvature: Array | None = None
+    """That curvature, where the fit took it on its way. Not published."""
     published: Mapping[str, float] = field(default_factory=dict)
     """Numbers that earlier stages published."""
 
@@ -105,10 +76,15 @@ class Fitted:
 class Recipe(Protocol):
     """The stages of a fit; ``loss`` is that of the last one where it is known beforehand."""
 
+    reads_anywhere: ClassVar[bool]
+    """Whether sums over the records will do, wherever they are."""
+
     @property
     def loss(self) -> Loss | None: ...
 
-    def __call__(self, rows: Rows, response: Array, terms: Terms, rng: np.random.Generator) -> Fitted: ...
+    def __call__(
+        self, table: Table, geometry: Geometry, terms: Terms, rng: np.random.Generator
+    ) -> Fitted: ...
 
 
 @dataclass(frozen=True)
@@ -116,13 +92,18 @@ class OneFit:
     """One fit of a loss that is known beforehand."""
 
     loss: Loss
+    reads_anywhere: ClassVar[bool] = True
 
-    def __call__(self, rows: Rows, response: Array, terms: Terms, rng: np.random.Generator) -> Fitted:
-        calibration = terms.calibrated(self.loss, rows.dim, rows.geometry)
-        theta = tilted_fit(self.loss, rows, response, calibration, rng)
-        centre = np.zeros_like(theta)
+    def __call__(self, table: Table, geometry: Geometry, terms: Terms, rng: np.random.Generator) -> Fitted:
+        calibration = terms.calibrated(self.loss, table.shape[1], geometry)
+        found = tilted_minimiser(Sums(loss=self.loss, table=table), calibration, rng)
         return Fitted(
-            theta=theta, centre=centre, loss=self.loss, response=response, calibration=calibration
+            theta=found.theta,
+            centre=np.zeros_like(found.theta),
+            loss=self.loss,
+            table=table,
+            calibration=calibration,
+            curvature=found.curvature,
         )
 
 
@@ -132,20 +113,23 @@ class CountFit:
 
     dispersion: float | None
     loss: ClassVar[None] = None
+    reads_anywhere: ClassVar[bool] = False
 
-    def __call__(self, rows: Rows, response: Array, terms: Terms, rng: np.random.Generator) -> Fitted:
-        spent = terms.part(CAP_SHARE)
+    def __call__(self, table: Table, geometry: Geometry, terms: Terms, rng: np.random.Generator) -> Fitted:
+        noise = terms.noise(table.shape[1])
+        tau = next(tau for least, tau in TAUS if noise >= least)
+        spent = min(max(NATS_CAP / (1.0 - tau) / terms.information, 0.005), 0.05) * terms.epsilon
         cap = cap_of_counts(
-            response,
+            in_memory(table)[1],
             rng=rng,
-            tau=CAP_TAU,
-            epsilon=spent.epsilon,
-            neighbours=spent.neighbours,
-            rows_per_person=spent.rows_per_person,
+            tau=tau,
+            epsilon=spent,
+            neighbours=terms.neighbours,
+            rows_per_person=terms.rows_per_person,
         )
-        left = replace(terms, epsilon=(1.0 - CAP_SHARE) * terms.epsilon)
+        left = replace(terms, epsilon=terms.epsilon - spent)
         fit = OneFit(CappedCounts(cap=cap, dispersion=self.dispersion))
-        return replace(fit(rows, response, left, rng), published={"cap": float(cap)})
+        return replace(fit(table, geometry, left, rng), published={"cap": float(cap)})
 
 
 @dataclass(frozen=True)
@@ -154,24 +138,17 @@ class LinearStages:
 
     intercept: bool
     loss: ClassVar[None] = None
+    reads_anywhere: ClassVar[bool] = False
 
-    def __call__(self, rows: Rows, response: Array, terms: Terms, rng: np.random.Generator) -> Fitted:
-        found = linear_fit(
-            rows,
-            response,
-            rng=rng,
-            epsilon=terms.epsilon,
-            delta=terms.delta,
-            neighbours=terms.neighbours,
-            rows_per_person=terms.rows_per_person,
-            intercept=self.intercept,
-        )
-        loss = LogCosh(cut=LINEAR_CUT * found.scale)
+    def __call__(self, table: Table, geometry: Geometry, terms: Terms, rng: np.random.Generator) -> Fitted:
+        rows, response = in_memory(table)
+        found = linear_fit(rows, response, terms, rng, intercept=self.intercept)
+        loss = found.loss
         return Fitted(
             theta=found.theta[None, :],
             centre=found.first[None, :],
             loss=loss,
-            response=working_response(rows, response, found.first, loss.cut),
+            table=replace(rows, response=working_response(rows, response, found.first, loss.cut)),
             calibration=found.calibration,
             published={
                 "scale": found.scale,
@@ -194,6 +171,13 @@ RECIPES: Mapping[str, Callable[[RegressionModel], Recipe]] = {
     NegativeBinomial.name: lambda model: CountFit(dispersion=model.family.to_dict()["dispersion"]),
 }
 """By the name of the family."""
+
+
+def in_memory(table: Table) -> tuple[Rows, Array]:
+    """Rows and responses themselves, for stages that need them in memory."""
+    if not isinstance(table, Rows) or table.response is None:
+        raise InvalidInput("This model is fitted to tables in memory only.")
+    return table, table.response
 
 
 def recipe_of(model: RegressionModel) -> Recipe:

@@ -49,6 +49,7 @@ class Softmax:
     curvature_bound: ClassVar[float] = 0.5
     escape_ratio: ClassVar[float | None] = None
     accuracy: ClassVar[float] = 1e-14
+    extends: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         whole(minimum=2, classes=self.classes)

@@ -17,10 +17,19 @@ least the ridge, so |g| falls to zero, at the end quadratically. No value of the
 full curvature is taken there, in half precision; further steps correct it from the gradients (BFGS), one pass
 each. A step that does not bring |g| down makes the solver take a new curvature in full precision, and halve.
 
+*Of more records than a look holds, three passes.* With gradient and curvature of all records at a point, a
+step minimises a surrogate [Jordan, Lee & Yang 2019]: the objective of the look, corrected so that both agree
+there. It is wrong by third derivatives only, and these by the sampling error, so each step multiplies the
+square of the distance by one over the square root of the look's size: 1e-2, 1e-6, 1e-14. The third pass
+certifies, and takes the curvature at the point that will be published. If a pass finds a gradient that did
+not fall, damped steps of all records go on from there.
+
 >>> import numpy as np
 >>> from onedraw.tilted.losses import Logistic
->>> from onedraw.tilted.sums import ArraySums
->>> sums = ArraySums(loss=Logistic(), design=np.ones((3, 1)), response=np.array([1.0, 1.0, 0.0]))
+>>> from onedraw.tilted.sums import Sums
+>>> from onedraw.tilted.weights import Rows
+>>> rows = Rows(design=np.ones((3, 1)), weight=None, geometry="cube", response=np.array([1.0, 1.0, 0.0]))
+>>> sums = Sums(loss=Logistic(), table=rows)
 >>> theta = minimise(sums, ridge=1e-9, tilt=np.zeros((1, 1)), residual=1e-9, rng=np.random.default_rng(0))
 >>> bool(np.isclose(theta[0, 0], np.log(2.0)))
 True
@@ -28,13 +37,15 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
 
 from onedraw.errors import SamplingError
-from onedraw.tilted.sums import UNIT, Sums
+from onedraw.private import Withheld
+from onedraw.tables import base
+from onedraw.tilted.sums import UNIT, Slope, SlopeAndCurvature, Sums, squared
 from onedraw.types import Array
 
 MAX_STEPS = 500
@@ -43,20 +54,42 @@ SAMPLED_SHARE = 8
 """Each subsample is this many times smaller than the next one."""
 GOOD_FALL = 0.3
 """A step that leaves more than this share of the gradient calls for a new curvature."""
+SURROGATE_STEPS = 8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Solution(Withheld):
+    """Where the minimiser was moved to and, if the last pass took it, the curvature (qp, qp) there."""
+
+    theta: Array
+    curvature: Array | None = None
 
 
 def minimise(sums: Sums, *, ridge: float, tilt: Array, residual: float, rng: np.random.Generator) -> Array:
     """theta (q, p) with a gradient certified to be at most ``residual``."""
+    still = np.zeros(sums.shape)
+    return solve(sums, ridge=ridge, tilt=tilt, residual=residual, moved=still, rng=rng).theta
+
+
+def solve(
+    sums: Sums, *, ridge: float, tilt: Array, residual: float, moved: Array, rng: np.random.Generator
+) -> Solution:
+    """The minimiser, certified, plus ``moved``."""
     theta = np.zeros(sums.shape)
-    for sample in _ladder(sums, rng):
-        theta = _descend(_Objective(sums=sample, ridge=ridge, tilt=tilt), theta, residual, loose=True)
-    return _descend(_Objective(sums=sums, ridge=ridge, tilt=tilt), theta, residual, loose=False)
+    objective = _Objective(sums=sums, ridge=ridge, tilt=tilt, residual=residual)
+    samples = [replace(objective, sums=sample) for sample in _ladder(sums, rng)]
+    for sample in samples:
+        theta = _descend(sample, theta, loose=True)
+    if sums.num_records <= base.LOOK or not samples:
+        return Solution(theta=_descend(objective, theta, loose=False) + moved)
+    return _in_few_passes(objective, samples[-1], theta, moved)
 
 
 def _ladder(sums: Sums, rng: np.random.Generator) -> list[Sums]:
-    """Random subsamples, the smallest first."""
+    """Random subsamples, the smallest first, the largest a look at most."""
     q, p = sums.shape
-    size, samples = sums.num_records // SAMPLED_SHARE, []
+    n, samples = sums.num_records, list[Sums]()
+    size = n // SAMPLED_SHARE if n <= base.LOOK else base.LOOK
     while size >= max(SMALLEST_SAMPLE, 20 * q * p):
         samples.append(sums.subsample(size, rng))
         size //= SAMPLED_SHARE
@@ -70,29 +103,87 @@ class _Objective:
     sums: Sums
     ridge: float
     tilt: Array
+    residual: float
+
+    @property
+    def precise(self) -> bool:
+        """Whether doubles could not certify the residual; subsamples need not be certified."""
+        sums = self.sums
+        return sums.factor == 1.0 and sums.can_be_precise and sums.rounding(1.0) > 0.25 * self.residual
 
     def slope(self, theta: Array) -> Array:
-        return self.sums.gradient(theta) + (self.ridge * theta + self.tilt)
+        (slope,) = self.sums.table.sum(Slope(self.sums.loss, theta, self.precise))
+        return self._whole(theta, self.sums.factor * slope)
+
+    def _whole(self, theta: Array, slope: Array) -> Array:
+        return np.asarray(slope + (self.ridge * theta + self.tilt), dtype=np.float64)
+
+    def slope_and_curvature_near(self, theta: Array, moved: Array) -> tuple[Array, Array]:
+        """The slope at theta and, in the same pass, the curvature of the sums at theta + moved."""
+        loss = self.sums.loss
+        kernels = Slope(loss, theta, self.precise), SlopeAndCurvature(loss, theta + moved)
+        (slope,), (_, total) = base.Together.split(self.sums.table.sum(base.Together(kernels)))
+        return self._whole(theta, self.sums.factor * slope), self.sums.factor * squared(total)
 
     def slope_and_hessian(self, theta: Array, *, quick: bool) -> tuple[Array, Array]:
         slope, hessian = self.sums.gradient_and_curvature(theta, quick=quick)
-        hessian[np.diag_indices(len(hessian))] += self.ridge
-        return slope + (self.ridge * theta + self.tilt), hessian
+        return self._whole(theta, slope), self.ridged(hessian)
 
-    def slack(self, theta: Array, size: float) -> float:
-        """A bound on the rounding error of a gradient of norm ``size`` at theta."""
+    def ridged(self, curvature: Array) -> Array:
+        """The curvature with the ridge."""
+        return np.asarray(curvature + self.ridge * np.eye(len(curvature)))
+
+    def certified(self, theta: Array, size: float, *, precise: bool) -> bool:
+        """Whether a gradient of computed norm ``size`` is at most the residual, rounding included."""
         length = float(np.linalg.norm(theta))
         own = self.ridge * length + float(np.linalg.norm(self.tilt)) + size
-        return self.sums.rounding(length) + 8.0 * UNIT * own
+        slack = self.sums.rounding(length, precise=precise) + 8.0 * UNIT * own
+        return size + slack <= self.residual
 
 
-def _descend(objective: _Objective, theta: Array, residual: float, *, loose: bool) -> Array:
+def _in_few_passes(objective: _Objective, look: _Objective, theta: Array, moved: Array) -> Solution:
+    """Steps of a surrogate from ``theta``, a minimiser of the look: see the module docstring."""
+    before = np.inf
+    for step in range(MAX_STEPS):
+        if step < 2:
+            slope, hessian = objective.slope_and_hessian(theta, quick=step == 0)
+        else:
+            slope, curvature = objective.slope_and_curvature_near(theta, moved)
+            if objective.certified(theta, float(np.linalg.norm(slope)), precise=objective.precise):
+                return Solution(theta=theta + moved, curvature=curvature)
+            hessian = objective.ridged(curvature)  # of a point so near that steps still shrink fast
+        size = float(np.linalg.norm(slope))
+        if size > GOOD_FALL * before:
+            break
+        before, theta = size, theta + _surrogate_step(look, theta, slope, hessian)
+    return Solution(theta=_descend(objective, theta, loose=False) + moved)
+
+
+def _surrogate_step(look: _Objective, start: Array, slope: Array, hessian: Array) -> Array:
+    """To the minimiser of the look's objective, corrected to this slope and curvature at ``start``."""
+    own_slope, own_hessian = look.slope_and_hessian(start, quick=False)
+    slope_gap, gap = slope - own_slope, hessian - own_hessian
+    way, now, bent = np.zeros_like(start), slope, hessian
+    for _ in range(SURROGATE_STEPS):
+        step = _newton_step(bent, now)
+        if step is None:
+            break
+        way = way + step
+        if float(np.linalg.norm(step)) <= 1e-6 * float(np.linalg.norm(way)):
+            break  # a Newton step more would change the last digits only
+        own_slope, own_hessian = look.slope_and_hessian(start + way, quick=False)
+        now = own_slope + slope_gap + (gap @ way.ravel()).reshape(way.shape)
+        bent = own_hessian + gap
+    return way
+
+
+def _descend(objective: _Objective, theta: Array, *, loose: bool) -> Array:
     """Damped quasi-Newton steps until |g| is certified; for subsamples until a step is small beside noise."""
     slope, hessian = objective.slope_and_hessian(theta, quick=True)
     exact = False  # whether the curvature was taken at theta itself, in full precision
     for _ in range(MAX_STEPS):
         size = float(np.linalg.norm(slope))
-        if size + objective.slack(theta, size) <= residual:
+        if objective.certified(theta, size, precise=False):
             return theta
         step = _newton_step(hessian, slope)
         if step is None:
@@ -104,6 +195,8 @@ def _descend(objective: _Objective, theta: Array, residual: float, *, loose: boo
         if loose and -float(slope.ravel() @ step.ravel()) <= 0.01 * slope.size * objective.sums.factor:
             return theta + step
         tried, new_slope, fall = _damped(objective, theta, step, size, damp=exact)
+        if objective.certified(tried, fall * size, precise=objective.precise):
+            return tried
         if fall <= GOOD_FALL:
             hessian = _bfgs(hessian, (tried - theta).ravel(), (new_slope - slope).ravel())
             theta, slope, exact = tried, new_slope, False

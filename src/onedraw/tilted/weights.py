@@ -25,41 +25,77 @@ Edge cases:
 >>> rows = cube_rows(np.array([[5.0], [30.0]]), bounds=np.array([[0.0, 10.0]]))
 >>> rows.design, rows.weight.round(3)
 (array([[0., 1.], [5., 1.]]), array([1.  , 0.04]))
->>> ball_rows(np.array([[1.5], [6.0]])).weight.round(3)
+>>> ball_rows(np.array([[1.5], [6.0]]), units=np.array([1.5])).weight.round(3)
 array([1.   , 0.118])
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from onedraw._validate import positive
 from onedraw.errors import InvalidInput
+from onedraw.tables.base import Block
+from onedraw.tables.base import Rows as Places
 from onedraw.types import Array
 
 Geometry: TypeAlias = Literal["cube", "ball"]
 
-CUT = 1.5
-"""Features without declared bounds are divided by this: N(0, 1) features lose about nothing by weights."""
 FAR = 1e6
 SHRINK = 1.0 - 1e-12
 BLOCK_CELLS = 1 << 15
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Rows:
-    """Working rows (n, p), the intercept's 1 last, and their weights (n,); None if all are 1. Private."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Rows(Block):
+    """Working rows (n, p), the intercept's 1 last, their weights (n,), None if all are 1, and responses."""
 
     design: Array
     weight: Array | None
     geometry: Geometry
+    response: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.design)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.design), self.dim
 
     @property
     def dim(self) -> int:
         return int(self.design.shape[1])
+
+    def take(self, rows: Places) -> Rows:
+        return replace(
+            self,
+            design=self.design[rows],
+            weight=None if self.weight is None else self.weight[rows],
+            response=None if self.response is None else self.response[rows],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighing:
+    """From records in working units to ``Rows``: of the cube, or of the ball where ``units`` are given."""
+
+    fit_intercept: bool
+    units: tuple[float, ...] | None = None
+
+    @property
+    def geometry(self) -> Geometry:
+        return "cube" if self.units is None else "ball"
+
+    def __call__(self, records: Any) -> Rows:
+        features = records.features
+        if self.units is None:
+            unit = np.tile([-1.0, 1.0], (features.shape[1], 1))
+            rows = cube_rows(features, bounds=unit, fit_intercept=self.fit_intercept)
+        else:
+            rows = ball_rows(features, units=np.array(self.units), fit_intercept=self.fit_intercept)
+        return replace(rows, response=records.response)
 
 
 def cube_rows(features: Array, *, bounds: Array, fit_intercept: bool = True) -> Rows:
@@ -70,10 +106,11 @@ def cube_rows(features: Array, *, bounds: Array, fit_intercept: bool = True) -> 
     return _rows(features, centre, half, fit_intercept, "cube")
 
 
-def ball_rows(features: Array, *, cut: float = CUT, fit_intercept: bool = True) -> Rows:
-    """Rows of features without declared bounds, divided by ``cut``; long rows count for less."""
-    size = features.shape[1]
-    return _rows(features, np.zeros(size), np.full(size, positive(cut=cut)), fit_intercept, "ball")
+def ball_rows(features: Array, *, units: Array, fit_intercept: bool = True) -> Rows:
+    """Rows of features without declared bounds, divided by ``units`` (d,); long rows count for less."""
+    if not (units > 0.0).all() or not np.isfinite(units).all():
+        raise InvalidInput("Expected units of features that are positive and finite, got another number.")
+    return _rows(features, np.zeros(len(units)), units, fit_intercept, "ball")
 
 
 def _rows(features: Array, centre: Array, half: Array, fit_intercept: bool, geometry: Geometry) -> Rows:

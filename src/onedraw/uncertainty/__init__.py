@@ -3,8 +3,20 @@
 
 from onedraw.uncertainty.choice import DrawsChoice, choose_draws
 from onedraw.uncertainty.credible import credible_intervals
-from onedraw.uncertainty.from_draws import intervals
+from onedraw.uncertainty.from_curvature import ReleasedInference, inference_of
+from onedraw.uncertainty.from_draws import intervals, named_estimates, point_estimate
 from onedraw.uncertainty.summary import summarise
 from onedraw.uncertainty.table import Intervals
 
-__all__ = ["DrawsChoice", "Intervals", "choose_draws", "credible_intervals", "intervals", "summarise"]
+__all__ = [
+    "DrawsChoice",
+    "Intervals",
+    "ReleasedInference",
+    "choose_draws",
+    "credible_intervals",
+    "inference_of",
+    "intervals",
+    "named_estimates",
+    "point_estimate",
+    "summarise",
+]

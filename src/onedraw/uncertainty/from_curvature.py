@@ -3,143 +3,204 @@
 
 The release says how it was pulled (the ridge), what noise tilted it, and a curvature with noise of a known
 law. ``onedraw.inference`` samples the curvatures that fit these numbers and solves each for the truth; the
-mixture gives estimates without the pull of the ridge, intervals and p-values.
+mixture gives estimates without the pull of the ridge, intervals, tests and means, in original units.
 
 Guarantee:
     A function of the release, with a fixed seed: whoever holds the file gets the same numbers.
 
 Edge cases:
-    Refused, with what would help: a release without a curvature, a private number of records, models for
-    which coverage has not been studied (all but two classes), and curvatures that their noise hides.
+    Refused, with what would help: whatever ``released`` cannot read, and curvatures that their noise hides.
 
 Coverage statements assume that the model holds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
 import numpy as np
 
-from onedraw.advice import Do, Set
+from onedraw._validate import one_of
+from onedraw.advice import Set
 from onedraw.errors import InvalidInput
-from onedraw.families import Bernoulli
-from onedraw.inference import Inference, Released, infer
+from onedraw.inference import Inference, WaldTest, infer
+from onedraw.inference.mixture import NORMAL
 from onedraw.release import Release
-from onedraw.tilted.laws import BallLaw, CubeLaw, GaussianLaw
 from onedraw.types import Array
 from onedraw.uncertainty.from_draws import public_map
+from onedraw.uncertainty.released import released_of, row_units, unit_of
 from onedraw.uncertainty.table import Intervals, check_level
 
-LAWS = {law.__name__: law for law in (BallLaw, CubeLaw, GaussianLaw)}
-STUDIED = (Bernoulli.name,)
-"""Families for which the coverage of these intervals has been measured."""
-LEAST_SHARE = 0.02
-"""Of the rows: the least curvature of the intercept that shows that they were not weighted away."""
 NOTES = (
     "From the released fit and its noisy curvature, at no further privacy cost, if the model holds.",
-    "Estimates are corrected for the pull of the ridge, so they differ from the released coefficients.",
+    "Estimates are the middles of what fits the release, so they differ a little from its coefficients.",
 )
+BLOCK = 1000
+"""Rows whose means have their intervals computed together."""
+Contrasts: TypeAlias = Mapping[str, float] | Sequence[Mapping[str, float]] | Array
+"""Weights by the names of parameters, several of these, or an array with one column per parameter."""
 
 
 def curvature_intervals(release: Release, level: float = 0.95) -> Intervals:
     """Estimates, standard errors, intervals and p-values in original units."""
-    level = check_level(level)
-    found, rows = infer(_released(release)), _contrasts(release)
+    return inference_of(release).intervals(level)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleasedInference:
+    """What a release says about its parameters, in original units: intervals, tests, contrasts, means."""
+
+    names: tuple[str, ...]
+    found: Inference
+    rows: Array  # (parameters, p): from the parameters of the inference to original units
+    offset: Array  # (parameters,)
+    release: Release
+
+    def intervals(self, level: float = 0.95) -> Intervals:
+        """Every parameter, with the p-value of its being 0."""
+        return self._table(self.names, np.eye(len(self.names)), np.zeros(len(self.names)), level)
+
+    def contrast(
+        self, contrasts: Contrasts, value: float | Sequence[float] = 0.0, level: float = 0.95
+    ) -> Intervals:
+        """Linear combinations of parameters, with the p-values of their being ``value``.
+
+        ``{"age": 10, "smoker": -1}`` is ten times the coefficient of age less that of smoker.
+        """
+        weights = self._weights(contrasts)
+        values = self._values(value, len(weights))
+        return self._table(tuple(self._name(row) for row in weights), weights, values, level)
+
+    def wald_test(
+        self, contrasts: Contrasts | Sequence[str], value: float | Sequence[float] = 0.0
+    ) -> WaldTest:
+        """The joint test that all combinations equal ``value``; names stand for single parameters."""
+        weights = self._weights(contrasts)
+        return self.found.wald(weights @ self.rows, self._values(value, len(weights)) - weights @ self.offset)
+
+    def mean_interval(self, X: Array, level: float = 0.95) -> Array:
+        """(n, 2): intervals of the mean response (a probability, a mean, a rate) at rows X (n, d).
+
+        Of the mean, not of a new observation; each row by itself.
+        """
+        level, model = check_level(level), self.release.model
+        weights = np.zeros((len(X), len(self.names)))
+        weights[:, : model.num_features] = X
+        if model.fit_intercept:
+            weights[:, model.num_features] = 1.0
+        blocks = [weights[first : first + BLOCK] for first in range(0, len(weights), BLOCK)]
+        ends = np.concatenate([np.empty((0, 2)), *(self._ends(block, level) for block in blocks)])
+        # A mean that is increasing in the predictor keeps the order of its quantiles.
+        return np.asarray(model.family.mean(ends))
+
+    def _ends(self, weights: Array, level: float) -> Array:
+        ends = self.found.interval(level, weights @ self.rows)
+        return np.asarray(ends + (weights @ self.offset)[:, None])
+
+    def _table(self, names: tuple[str, ...], weights: Array, values: Array, level: float) -> Intervals:
+        level = check_level(level)
+        rows, offset = weights @ self.rows, weights @ self.offset
+        ends, usual = self._ends(weights, level), self._ends(weights, 0.95)
+        tests = [self.found.wald(row, value) for row, value in zip(rows, values - offset, strict=True)]
+        return Intervals(
+            names=names,
+            estimate=tuple((self.found.law.quantile(0.5, rows) + offset).tolist()),
+            standard_error=tuple(((usual[:, 1] - usual[:, 0]) / (2.0 * NORMAL)).tolist()),
+            low=tuple(ends[:, 0].tolist()),
+            high=tuple(ends[:, 1].tolist()),
+            p_value=tuple(float(test.p_value) for test in tests),
+            level=level,
+            notes=NOTES,
+            caveats=caveats(self.release),
+        )
+
+    def _weights(self, contrasts: Any) -> Array:
+        """Contrasts (q, parameters)."""
+        if isinstance(contrasts, str | Mapping):
+            contrasts = [contrasts]
+        if not isinstance(contrasts, np.ndarray):
+            contrasts = [self._named(c) if isinstance(c, str | Mapping) else c for c in contrasts]
+        weights = np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
+        if weights.ndim != 2 or weights.shape[1] != len(self.names) or not len(weights):
+            raise InvalidInput(
+                f"Expected contrasts with one weight for each of {len(self.names)} parameters, got an array "
+                f"of shape {weights.shape}. Give weights by name: {{{self.names[0]!r}: 1.0}}."
+            )
+        if not np.isfinite(weights).all() or not np.abs(weights).sum(axis=1).all():
+            raise InvalidInput("Expected contrasts of finite weights that are not all 0, got others.")
+        return weights
+
+    def _named(self, contrast: str | Mapping[str, float]) -> Array:
+        weights = np.zeros(len(self.names))
+        for name, weight in ({contrast: 1.0} if isinstance(contrast, str) else contrast).items():
+            weights[self.names.index(one_of(self.names, parameter=name))] = weight
+        return weights
+
+    def _name(self, weights: Array) -> str:
+        parts = [
+            f"{weight:+g} {name}" for weight, name in zip(weights, self.names, strict=True) if weight != 0.0
+        ]
+        return " ".join(parts).removeprefix("+").removeprefix("1 ")
+
+    @staticmethod
+    def _values(value: float | Sequence[float], size: int) -> Array:
+        values = np.asarray(value, dtype=np.float64)
+        if values.shape not in ((), (size,)) or not np.isfinite(values).all():
+            raise InvalidInput(f"Expected value to be a number, or {size} of them, got value={value!r}.")
+        return np.broadcast_to(values, (size,))
+
+
+def inference_of(release: Release) -> ReleasedInference:
+    """The inference from a release of a tilted fit, or an error that says why there is none."""
+    made = release.mechanism.name
+    if made != "tilted_fit":
+        raise InvalidInput(
+            f"Contrasts, tests and intervals of means follow from a tilted fit, got a release of {made!r}.",
+            advice=Set("mechanism", "tilted_fit"),
+        )
+    return _inference(_Held(release))
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """A release by identity, so that a table, its tests and its means are computed from one sampling."""
+
+    release: Release
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held) and other.release is self.release
+
+    def __hash__(self) -> int:
+        return id(self.release)
+
+
+@lru_cache(maxsize=4)
+def _inference(held: _Held) -> ReleasedInference:
+    found = infer(released_of(held.release))
     if found.reason is not None:
         raise InvalidInput(f"Intervals could not be trusted here. {found.reason}")
-    fitted = np.abs(rows).sum(axis=1) > 0.0  # the intercept of a model without one is 0 by definition
-    names = [n for n, kept in zip(release.model.parameter_names(), fitted, strict=True) if kept]
-    return _table(found, rows[fitted], tuple(names), level)
+    return original_units(held.release, found)
 
 
-def _table(found: Inference, rows: Array, names: tuple[str, ...], level: float) -> Intervals:
-    ends, middle = found.interval(level, rows), rows @ found.estimate
-    errors = np.sqrt(np.einsum("oi,ij,oj->o", rows, found.covariance, rows))
-    return Intervals(
-        names=names,
-        estimate=tuple(middle.tolist()),
-        standard_error=tuple(errors.tolist()),
-        low=tuple(ends[:, 0].tolist()),
-        high=tuple(ends[:, 1].tolist()),
-        p_value=tuple(float(found.wald(row).p_value) for row in rows),
-        level=level,
-        notes=NOTES,
-    )
-
-
-def _released(release: Release) -> Released:
-    """The release in the units of the working rows, the intercept last."""
-    model, made = release.model, release.mechanism
-    # First what no curvature would change, so that nobody pays for one in vain.
-    if model.family.name not in STUDIED:
-        raise InvalidInput(
-            f"The intervals of a tilted fit have not been studied for a {model.kind} model yet, so none are "
-            "given.",
-            advice=Set(
-                "draws", "auto", note=" with the mechanism one_posterior; another fit is charged again"
-            ),
-        )
-    if release.num_records is None:
-        raise InvalidInput(
-            "The intervals of a tilted fit have not been studied where the number of records is private.",
-            advice=Set("neighbours", "replace_one", note=", with one row each"),
-        )
-    if release.num_records < 1:
-        raise InvalidInput("There are no records to infer from.", advice=Do("use a table with rows"))
-    if "curvature" not in release.statistics:
-        raise InvalidInput(
-            "Intervals of a tilted fit need its curvature, which this release does not hold.",
-            advice=Set(
-                "inference",
-                True,
-                of="TiltedFit",
-                named="tilted_fit",
-                note=" beforehand; another fit is charged again",
-            ),
-        )
-    theta, size = np.array(release.draws[0]) / _units(release), model.num_location
-    curvature = np.zeros((size, size))
-    curvature[np.triu_indices(size)] = release.statistics["curvature"].values
-    curvature += np.triu(curvature, 1).T
-    diagonal_sd, offdiagonal_sd = release.statistics["curvature_sd"].values
-    if model.feature_bounds is None:
-        _check_units(release, curvature[-1, -1] - 2.0 * diagonal_sd)
-    return Released(
-        theta=theta,
-        ridge=float(made.numbers["ridge"]),
-        tilt=LAWS[made.numbers["tilt_law"]](dim=size, scale=float(made.numbers["tilt_scale"])),
-        curvature=curvature,
-        diagonal_sd=diagonal_sd,
-        offdiagonal_sd=offdiagonal_sd,
-        count=float(release.num_records),
-        intercept=size - 1 if model.fit_intercept else None,
-        noise_ratio=float(release.guarantee.rows_per_person),
-    )
-
-
-def _check_units(release: Release, intercept: float) -> None:
-    """Refuse where rows may have been weighted away: features in other units than the cut assumes.
-
-    Each row adds its weight times p (1 - p) to the curvature of the intercept, so a sum of less than
-    ``LEAST_SHARE`` of the rows leaves too few of them, or an outcome too rare to be told from that.
-    """
-    assert release.num_records is not None
-    if not release.model.fit_intercept or intercept < LEAST_SHARE * release.num_records:
-        raise InvalidInput(
-            "Intervals could not be trusted here: features without declared bounds may be so large in their "
-            "units that nearly all rows were weighted away.",
-            advice=Set("feature_bounds"),
-        )
-
-
-def _units(release: Release) -> Array:
-    """Working coefficients over those of the rows (p,): features without bounds were divided by the cut."""
+def original_units(release: Release, found: Inference) -> ReleasedInference:
+    """An inference from what ``released_of`` made of a release, in original units."""
     model = release.model
-    units = np.ones(model.num_location)
-    if model.feature_bounds is None:
-        units[: model.num_features] = 1.0 / float(release.mechanism.options["cut"])
-    return units
+    rows = public_map(model) * row_units(release) * unit_of(release)
+    fitted = np.abs(rows).sum(axis=1) > 0.0  # the intercept of a model without one is 0 by definition
+    origin = model.original_units(np.zeros((1, model.dim)))
+    offset = np.concatenate([origin.coef.ravel(), origin.intercept.ravel()])
+    names = [name for name, kept in zip(model.parameter_names(), fitted, strict=False) if kept]
+    return ReleasedInference(
+        names=tuple(names), found=found, rows=rows[fitted], offset=offset[fitted], release=release
+    )
 
 
-def _contrasts(release: Release) -> Array:
-    """(outputs, p): parameters of the rows to original units."""
-    return public_map(release.model) * _units(release)
+def caveats(release: Release) -> tuple[str, ...]:
+    """What a reader must know beyond the notes."""
+    rows = release.guarantee.rows_per_person
+    if rows == 1:
+        return ()
+    return (f"Rows of a person may be alike, so errors are those of {rows} identical rows each: cautious.",)

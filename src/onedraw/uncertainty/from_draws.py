@@ -9,8 +9,8 @@ the true parameters theta_0 for four reasons:
 * sampling, variance A^-1 (n w^2 K) A^-1 <= w kappa (A^-1 - A^-1 P0 A^-1), see ``noise_ratio``;
 * the prior, a bias of -A^-1 P0 theta_0, whose mean square is A^-1 P0 A^-1 if theta_0 is as large as the
   prior says;
-* skewness, a drift of m from the mode, see ``drift``; it is subtracted, and half of it is counted as
-  error.
+* skewness, a drift of m from the mode, see ``drift``; it is subtracted from what is printed too, and half
+  of it is counted as error.
 
 Together, for a linear function a'theta,
 
@@ -39,6 +39,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -146,11 +147,10 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
 
     quantile = float(special.stdtrit(k - 1, 0.5 + 0.5 * level))
     rows = public_map(model)
-    drift, error = _errors(location, rows, facts, _drift(model, location, known))
+    moved, error = _errors(location, rows, facts, _drift(model, location, known))
     fitted = np.abs(rows).sum(axis=1) > 0.0  # the intercept of a model without one is 0 by definition
-    estimate = release.estimate.flat()[0][: len(rows)]
-    centre = estimate - drift
-    table = np.stack([estimate, error, centre - quantile * error, centre + quantile * error], axis=1)[fitted]
+    centre = release.estimate.flat()[0][: len(rows)] - moved
+    table = np.stack([centre, error, centre - quantile * error, centre + quantile * error], axis=1)[fitted]
     names = [name for name, kept in zip(model.parameter_names(), fitted, strict=False) if kept]
     if has_scale:
         names.append(model.parameter_names()[-1])
@@ -163,13 +163,44 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
         standard_error=columns[1],
         low=columns[2],
         high=columns[3],
+        p_value=_p_values(centre[fitted] / error[fitted], k, has_scale),
         level=level,
         notes=(
             f"From {k} private draws, at no further privacy cost, if the model holds.",
-            "Intervals allow for the drift of wide draws, so an estimate need not be at the centre.",
+            "The mean of wide draws drifts; estimates and intervals are corrected for it.",
         ),
         caveats=tuple(_caveats(model, draws, facts, known, scale)),
     )
+
+
+def _p_values(statistic: Array, k: int, has_scale: bool) -> tuple[float | None, ...]:
+    """Of zero, by the Student law of the intervals: below 5% exactly if the 95% interval excludes zero."""
+    found = (2.0 * special.stdtr(k - 1, -np.abs(statistic))).tolist()
+    return (*found, None) if has_scale else tuple(found)  # a scale is never zero
+
+
+def point_estimate(release: Release) -> Any:
+    """The parameters to print, in original units with a leading axis of 1: the mean of the draws less its
+    drift, which is the estimate of ``intervals``; where the drift is not known, ``release.estimate``.
+    """
+    model, draws = release.model, np.array(release.draws)
+    known_draws = release.mechanism.name == "one_posterior" and len(draws) >= FEWEST_DRAWS
+    if not known_draws or not model.family.has_intervals:
+        return release.estimate
+    has_scale = model.scale_floor is not None
+    location, scales = (draws[:, :-1], draws[:, -1]) if has_scale else (draws, None)
+    facts = _Facts.of(release, None if scales is None else float(scales.mean()))
+    known = _information(model, location, facts, scales)
+    corrected = location.mean(axis=0) - _drift(model, location, known)
+    if scales is not None:
+        corrected = np.append(corrected, _scale_row(scales, model, facts, known, 0.0)[0])
+    return model.original_units(corrected[None, :])
+
+
+def named_estimates(release: Release) -> dict[str, float]:
+    """Name -> ``point_estimate``, in the order of ``release.named_parameters``."""
+    names = release.model.parameter_names()
+    return dict(zip(names, point_estimate(release).flat()[0].tolist(), strict=True))
 
 
 def public_map(model: RegressionModel) -> Array:

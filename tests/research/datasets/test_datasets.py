@@ -14,7 +14,7 @@ import pytest
 
 from onedraw.errors import InvalidInput
 from onedraw.research.datasets import DATASETS, Categories, DataSet, Number, Table, load, prepare
-from onedraw.research.datasets.load import checked, content_checksum, parse
+from onedraw.research.datasets.loading import checked, content_checksum, parse
 
 needs_data = pytest.mark.skipif("ONEDRAW_DATA" not in os.environ, reason="needs ONEDRAW_DATA")
 CSV = "b,2,x\na,4,y\na,8,x\n?,6,y\n"

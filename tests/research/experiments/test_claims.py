@@ -89,6 +89,7 @@ def test_cases_are_the_combinations_that_occur():
     [
         (3, 0, "Holds", "(3 of 3)"),
         (2, 1, "Holds or ties", "(2 of 3, 1 tie)"),
+        (1, 2, "Mostly ties", "(1 of 3, 2 ties)"),
         (1, 1, "Holds in part", "(1 of 3, 1 tie)"),
         (0, 2, "Does not hold", "(0 of 3, 2 ties)"),
         (0, 3, "No difference", "(0 of 3, 3 ties)"),

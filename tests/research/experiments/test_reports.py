@@ -10,7 +10,8 @@ from onedraw.research.experiments import EXPERIMENTS, VERSIONS, run
 from onedraw.research.experiments.spec import View
 from onedraw.research.experiments.table import from_csv
 from onedraw.research.reports.figures import draw_view
-from onedraw.research.reports.reproduction import publish, write_page
+from onedraw.research.reports.page import write_page
+from onedraw.research.reports.reproduction import publish, redraw
 
 pytest.importorskip("matplotlib")
 
@@ -101,11 +102,72 @@ def test_an_experiment_leaves_numbers_pictures_and_verdicts(published):
     assert (claim["verdict"], claim["right"], claim["cases"]) == ("Does not hold", 0, 4)
 
 
-def test_the_page_has_both_versions_of_every_claim(published):
+def test_no_legend_is_cut_at_the_edge_of_its_picture():
+    """Guarantees stand at the end of a line, so what would be cut is what matters most."""
+    for view in (VIEW, View(**{**vars(VIEW), "across": None})):
+        figure = draw_view(view, [{**row, "epsilon": 1.0} for row in ROWS])
+        figure.canvas.draw()
+        (legend,) = figure.legends
+        assert legend.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_a_picture_may_say_what_methods_guarantee_in_it():
+    view = View(**{**vars(VIEW), "promises": {"chaudhuri-fixed-published": "ε, for one coefficient"}})
+    (legend,) = draw_view(view, ROWS).legends
+    assert "Chaudhuri, λ = 1/9  [ε, for one coefficient]" in [text.get_text() for text in legend.get_texts()]
+
+
+def test_figures_have_the_numbers_of_the_paper():
+    """In the order of its LaTeX source; the table of requirements is its table 1."""
+    found = {figure for e in EXPERIMENTS.values() for figure in e.figures.split(", ") if figure.isdigit()}
+    assert found == {str(number) for number in range(1, 12)}
+    for name, figures in {
+        "update": "1",
+        "logistic-uci": "2, 6, 7, 8",
+        "network-regression": "3",
+        "attacks": "4, 11",
+        "influence": "5",
+        "network-classification-uci": "9",
+        "network-dimensions": "10",
+        "requirements": "table 1",
+    }.items():
+        assert EXPERIMENTS[name].figures == figures
+        for view in EXPERIMENTS[name].views:
+            assert view.title.removeprefix("Figure ").split(":")[0].split(",")[0] in figures.split(", ")
+
+
+def test_a_page_of_a_smoke_run_says_so_first_and_judges_no_claim(published):
     text = (published.parent / "page.md").read_text()
+    assert text.startswith("> **This page comes from a smoke run**")
     claim = "The Gaussian regressions have the epsilon that they are plotted at."
-    row = f"| 6 (calibration) | {claim} | holds (2 of 2) | does not hold (0 of 4) |"
+    assert f"| 3 (calibration) | {claim} | not judged | not judged |" in text
+
+
+def as_at_full_size(folder, published):
+    """The same reports, as if they came from a run at full size."""
+    for path in published.glob("*.json"):
+        report = json.loads(path.read_text())
+        (folder / path.name).write_text(json.dumps({**report, "size": "paper"}))
+        (folder / f"{path.stem}.csv").write_text((published / f"{path.stem}.csv").read_text())
+
+
+def test_pictures_are_drawn_again_from_the_numbers_in_the_folder(published, tmp_path):
+    as_at_full_size(tmp_path, published)
+    report = redraw(EXPERIMENTS["gaussian-calibration"], "corrected", tmp_path)
+    (picture,) = report["pictures"]
+    assert (tmp_path / picture["file"]).read_bytes() == (published / picture["file"]).read_bytes()
+    assert redraw(EXPERIMENTS["update"], "corrected", tmp_path) is None
+
+
+def test_the_page_has_both_versions_of_every_claim(published, tmp_path):
+    as_at_full_size(tmp_path, published)
+    write_page(tmp_path, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert text.startswith("# Reproduction of the paper")
+    claim = "The Gaussian regressions have the epsilon that they are plotted at."
+    row = f"| 3 (calibration) | {claim} | holds (2 of 2) | does not hold (0 of 4) |"
     assert row in text
-    assert f"({published.name}/gaussian-calibration.corrected.epsilon.png)" in text
+    assert "(./gaussian-calibration.corrected.epsilon.png)" in text
     assert "0.2 is 13.88" in text
     assert "| one_posterior |" in text
+    assert "| abalone | `abalone.data` |" in text

@@ -66,7 +66,7 @@ def one_chain_per_round(mechanism: NetworkDraw, rounds: int) -> NetworkDraw:
 NETWORKS = (
     NetworkSubject(
         name="network_draw",
-        build=lambda model: _posterior(warmup=300, kept=8, min_ess=10.0, max_rhat=1.3),
+        build=lambda model: _posterior(warmup=300, kept=24, min_ess=10.0, max_rhat=1.3),
         fitted=lambda model: _posterior(),
         spread=3.0,
         for_rounds=one_chain_per_round,

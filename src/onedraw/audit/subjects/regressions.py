@@ -14,9 +14,11 @@ from onedraw.audit.subjects.subject import BOUND, REPLACE_ONLY, Subject
 from onedraw.families import Categorical, Gaussian, Laplace, NegativeBinomial, Poisson, StudentT
 from onedraw.mechanisms import (
     AdaSSP,
+    AtomSampler,
     BetaBernoulliDraw,
     BetaBernoulliNoiseAware,
     BetaBernoulliSSP,
+    DefensiveRejection,
     GaussianMeanDraw,
     GibbsPosterior,
     LinearNoiseAware,
@@ -24,6 +26,11 @@ from onedraw.mechanisms import (
     LipschitzGibbs,
     OnePosterior,
     OutputPerturbation,
+    PenaltyChain,
+    PrivateBarker,
+    PrivateHMC,
+    PrivateSGLD,
+    ProposalDraw,
     TiltedFit,
 )
 from onedraw.model import RegressionModel
@@ -50,6 +57,16 @@ def _one_posterior(model: RegressionModel) -> OnePosterior:
 REGRESSIONS = (
     Subject(name="tilted_fit", build=lambda model: TiltedFit(), **LOGISTIC),
     Subject(name="tilted_fit:bounded", build=lambda model: TiltedFit(), bounded=True, **LOGISTIC),
+    Subject(
+        name="tilted_fit:curvature", build=lambda model: TiltedFit(inference=True), bounded=True, **LOGISTIC
+    ),
+    Subject(
+        name="tilted_fit:robust",
+        build=lambda model: TiltedFit(inference="robust"),
+        bounded=True,
+        intercept=True,
+        **LINEAR,
+    ),
     Subject(
         name="tilted_fit:categorical",
         build=lambda model: TiltedFit(),
@@ -115,6 +132,47 @@ REGRESSIONS = (
             feature_norm=_norm(model), regularisation=0.1, noise="laplace"
         ),
         relations=REPLACE_ONLY,
+        **LOGISTIC,
+    ),
+    Subject(name="proposal_draw", build=lambda model: ProposalDraw(proposals=256), slowness=4, **LOGISTIC),
+    Subject(
+        name="defensive_rejection",
+        build=lambda model: DefensiveRejection(defence=0.05),
+        slowness=4,
+        **LOGISTIC,
+    ),
+    Subject(name="atom_sampler", build=lambda model: AtomSampler(defence=0.3), slowness=4, **LOGISTIC),
+    Subject(
+        name="private_barker",
+        build=lambda model: PrivateBarker(feature_norm=_norm(model), most_passes=60),
+        delta=1e-5,
+        slowness=10,
+        **LOGISTIC,
+    ),
+    Subject(
+        name="private_barker:one_step",
+        build=lambda model: PrivateBarker(steps=1, first_stage=0.0),
+        **LOGISTIC,
+    ),
+    Subject(
+        name="penalty_chain",
+        build=lambda model: PenaltyChain(feature_norm=_norm(model), most_passes=60),
+        delta=1e-5,
+        slowness=10,
+        **LOGISTIC,
+    ),
+    Subject(
+        name="private_hmc",
+        build=lambda model: PrivateHMC(feature_norm=_norm(model), most_passes=60),
+        delta=1e-5,
+        slowness=10,
+        **LOGISTIC,
+    ),
+    Subject(
+        name="private_sgld",
+        build=lambda model: PrivateSGLD(feature_norm=_norm(model), most_passes=60),
+        delta=1e-5,
+        slowness=10,
         **LOGISTIC,
     ),
     Subject(

@@ -4,7 +4,7 @@
 from onedraw.research.experiments.attacks import ATTACKS
 from onedraw.research.experiments.gaussian_calibration import CALIBRATION
 from onedraw.research.experiments.illustrations import INFLUENCE, UPDATE
-from onedraw.research.experiments.logistic import DIMENSIONS, SIMULATED
+from onedraw.research.experiments.logistic import DIMENSIONS, SIMULATED, WIDE
 from onedraw.research.experiments.logistic_uci import UCI
 from onedraw.research.experiments.networks import (
     CLASSIFICATION,
@@ -22,22 +22,23 @@ EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
         UPDATE,
-        INFLUENCE,
         SIMULATED,
+        WIDE,
         UCI,
         CALIBRATION,
         REGRESSION,
         REGRESSION_UCI,
+        ATTACKS,
+        INFLUENCE,
         CLASSIFICATION,
         CLASSIFICATION_UCI,
         DIMENSIONS,
         NETWORK_DIMENSIONS,
-        ATTACKS,
         REQUIREMENTS,
         CONSISTENCY,
         ASYMPTOTICS,
     )
 }
-"""By name, in the order of the paper."""
+"""By name, in the order of the paper's figures."""
 
 __all__ = ["EXPERIMENTS", "Experiment", "Results", "SIZES", "VERSIONS", "run"]

@@ -5,7 +5,7 @@ Methods are compared on the same data sets: the difference is taken repetition b
 if its mean is beyond two standard errors. Less than that, or less than is printed, is a tie.
 
 The paper's method is the draw with weight 1 (``beta-paper``), and it is compared with the paper's other
-methods. ``beta-auto`` is this library's choice and has statements of its own.
+methods. ``beta-auto`` and ``tilted`` are this library's and have statements of their own.
 
 >>> rows = [{"method": name, "epsilon": 1.0, "n": 100, "repetition": i, "auc": auc + 0.01 * i}
 ...         for name, auc in (("beta-paper", 0.9), ("minami", 0.8)) for i in range(3)]
@@ -29,6 +29,8 @@ from onedraw.types import Array
 
 PAPER = "beta-paper"
 OURS = "beta-auto"
+LIBRARY = (OURS, "tilted")
+"""What is not compared in the paper."""
 SHOWN = 8
 LEVEL = 5e-4
 """Differences below what is printed count as none."""
@@ -120,7 +122,7 @@ def differences(rows: Sequence[Row], column: str, method: str, rival: str, *, lo
 
 def runner_up(rows: Sequence[Row], column: str, *, lowest: bool) -> str | None:
     """The best of the methods that the paper compares with, by its mean."""
-    others = [str(name) for name in distinct(rows, "method") if name not in (PAPER, OURS)]
+    others = [str(name) for name in distinct(rows, "method") if name not in (PAPER, *LIBRARY)]
     found = {name: mean(rows, column, name) for name in others}
     found = {name: score if lowest else -score for name, score in found.items() if not math.isnan(score)}
     return min(found, key=lambda name: found[name]) if found else None
@@ -167,6 +169,13 @@ def no_worse(rows: Sequence[Row], column: str, *, by: Sequence[str], lowest: boo
         ours, paper = (mean(here, column, name) for name in (OURS, PAPER))
         parts.append(f"{in_words(case)}: {ours:.3f} against {paper:.3f}")
     return Verdict(right, len(found), joined(parts))
+
+
+def gained(rows: Sequence[Row], column: str, *, by: Sequence[str], lowest: bool, **where: Value) -> Verdict:
+    """Whether the tilted fit beats the paper's method in every case."""
+    if LIBRARY[1] not in distinct(rows, "method"):
+        return Verdict(0, 0, "not part of this version.")
+    return better(rows, column, LIBRARY[1], PAPER, by=by, lowest=lowest, **where)
 
 
 def near_twin(

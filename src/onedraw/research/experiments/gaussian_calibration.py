@@ -74,7 +74,7 @@ def _nominal_is_true(rows: Sequence[Row]) -> Verdict:
 
 CALIBRATION = Experiment(
     name="gaussian-calibration",
-    figures="6 (calibration)",
+    figures="3 (calibration)",
     title="Nominal and true epsilon of Gaussian regression",
     sizes={"paper": {"epsilons": (0.2, 0.5, 1.0, 2.0, 5.0)}, "smoke": {"epsilons": (0.2, 5.0)}},
     cells=calibration_cells,

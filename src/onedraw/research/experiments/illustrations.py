@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one record does to the posterior: its update (figure 1) and its influence (figure 2).
+"""What one record does to the posterior: its update (figure 1) and its influence (figure 5).
 
 Nothing here is sampled: curves are formulas, and posteriors of two parameters are summed on a fine grid.
 """
@@ -164,7 +164,7 @@ UPDATE = Experiment(
 )
 
 
-# -- figure 2
+# -- figure 5
 
 
 def influence_cells(version: str, *, betas: Sequence[float], grid: int, distances: int) -> list[Cell]:
@@ -274,7 +274,7 @@ def _log_loss_grows(rows: Sequence[Row]) -> Verdict:
 
 INFLUENCE = Experiment(
     name="influence",
-    figures="2",
+    figures="5",
     title="Influence of one record on the posterior",
     sizes={
         "paper": {"betas": (1.0, 1.05, 1.1, 1.2, 1.5, 2.0), "grid": 201, "distances": 101},
@@ -287,7 +287,7 @@ INFLUENCE = Experiment(
     views=(
         View(
             name="influence",
-            title="Figure 2: influence of a record on the posterior of N(μ, σ²), n = 1000",
+            title="Figure 5: influence of a record on the posterior of N(μ, σ²), n = 1000",
             x="distance",
             y="influence",
             x_label="distance of the record from the posterior mean",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logistic regression on UCI data: ranking and signs against n (figures 3, 4, 5)."""
+"""Logistic regression on UCI data: ranking and signs against n (figures 2, 6, 7, 8)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def run_uci(cell: Cell) -> list[Row]:
 
 UCI = Experiment(
     name="logistic-uci",
-    figures="3, 4, 5",
+    figures="2, 6, 7, 8",
     title="Logistic regression on UCI data",
     sizes={
         "paper": {
@@ -107,7 +107,7 @@ UCI = Experiment(
     views=(
         View(
             name="auc",
-            title="Figure 3: ranking of held-out records",
+            title="Figure 2: ranking of held-out records",
             x="n",
             y="auc",
             x_label="n",
@@ -118,7 +118,7 @@ UCI = Experiment(
         ),
         View(
             name="twins",
-            title="Figure 4: each method (solid) beside its non-private twin (dashed)",
+            title="Figure 6: each method (solid) beside its non-private twin (dashed)",
             x="n",
             y="auc",
             twin="twin_auc",
@@ -131,13 +131,26 @@ UCI = Experiment(
         ),
         View(
             name="signs",
-            title="Figure 5: signs that agree with the non-private fit",
+            title="Figure 7: signs that agree with the non-private fit",
             x="n",
             y="signs",
             x_label="n",
             y_label="share of agreeing signs",
             across="epsilon",
             down="data",
+            log_x=True,
+        ),
+        View(
+            name="signs-by-method",
+            title="Figure 8: agreeing signs of each method (solid) and of its non-private twin (dashed)",
+            x="n",
+            y="signs",
+            twin="twin_signs",
+            x_label="n",
+            y_label="share of agreeing signs",
+            across="data",
+            down="method",
+            curve="epsilon",
             log_x=True,
         ),
     ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of one hidden layer: regression (figure 6), classification (figure 7), and against d (figure 8).
+"""Networks of one hidden layer: regression (figure 3), classification (figure 9), and against d (figure 10).
 
 Every cell fits one method at one epsilon to one data set and scores several releases on test rows: log RMSE
 of the predictions, or ROC-AUC; the average is what to expect of a release. The non-private twin is scored on
@@ -250,21 +250,21 @@ def _uci(task: str, figure: str, data: tuple[str, ...], claims: tuple[Claim, ...
     )
 
 
-REGRESSION = _simulated("regression", "6", REGRESSION_CLAIMS)
+REGRESSION = _simulated("regression", "3", REGRESSION_CLAIMS)
 REGRESSION_UCI = _uci(
-    "regression", "6", ("boston", "kin8nm", "naval", "wine"), UCI_REGRESSION_CLAIMS, "kin8nm"
+    "regression", "3", ("boston", "kin8nm", "naval", "wine"), UCI_REGRESSION_CLAIMS, "kin8nm"
 )
-CLASSIFICATION = _simulated("classification", "7", CLASSIFICATION_CLAIMS)
+CLASSIFICATION = _simulated("classification", "9", CLASSIFICATION_CLAIMS)
 CLASSIFICATION_UCI = _uci(
     "classification",
-    "7",
+    "9",
     ("abalone", "adult", "bank", "vertebral"),
     UCI_CLASSIFICATION_CLAIMS,
     "vertebral",
 )
 NETWORK_DIMENSIONS = Experiment(
     name="network-dimensions",
-    figures="8",
+    figures="10",
     title="Networks against the number of features",
     sizes={
         "paper": {
@@ -286,7 +286,7 @@ NETWORK_DIMENSIONS = Experiment(
     views=tuple(
         View(
             name=task,
-            title=f"Figure 8: network {task}, n = 1000; dashed: not private",
+            title=f"Figure 10: network {task}, n = 1000; dashed: not private",
             x="d",
             y=MEASURE[task],
             twin=f"twin_{MEASURE[task]}",

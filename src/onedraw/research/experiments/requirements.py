@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of requirements (figure 10 here, table 1 of the paper), from what the mechanisms declare."""
+"""The table of requirements (table 1 of the paper), from what the mechanisms declare."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _needs_nothing(rows: Sequence[Row]) -> Verdict:
 
 REQUIREMENTS = Experiment(
     name="requirements",
-    figures="10",
+    figures="table 1",
     title="Requirements of the mechanisms",
     sizes={"paper": {}, "smoke": {}},
     cells=requirement_cells,

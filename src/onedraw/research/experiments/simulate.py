@@ -2,8 +2,8 @@
 """The paper's simulated data, for logistic regression and for networks.
 
 Features are standard normal, clipped to [-4, 4] and mapped to [0, 1]: public bounds, by construction.
-Coefficients of a logistic regression are N(0, 3^2), and its intercept makes the mean predictor zero. Labels
-are drawn from the model.
+Coefficients of a logistic regression are N(0, 3^2) in the text of the paper and N(0, 9^2) in its code
+(``spread``), and the intercept makes the mean predictor zero. Labels are drawn from the model.
 
 >>> data = simulate(n=50, d=2, repetition=0, seed=1)
 >>> data.features.shape, data.truth.shape, data.test_features.shape
@@ -41,9 +41,9 @@ class Simulated:
     truth: Array
 
 
-def true_parameters(*, d: int, repetition: int, seed: int) -> Array:
+def true_parameters(*, d: int, repetition: int, seed: int, spread: float = PRIOR_SCALE) -> Array:
     """The same for every n, so that curves over n compare like with like."""
-    coefficients = PRIOR_SCALE * stream("truth", d, repetition, seed).standard_normal(d)
+    coefficients = spread * stream("truth", d, repetition, seed).standard_normal(d)
     return np.append(coefficients, -0.5 * coefficients.sum())
 
 
@@ -58,9 +58,9 @@ def draw_labels(features: Array, truth: Array, rng: np.random.Generator) -> Arra
     return np.asarray(rng.random(len(features)) < probability, dtype=float)
 
 
-def simulate(*, n: int, d: int, repetition: int, seed: int) -> Simulated:
+def simulate(*, n: int, d: int, repetition: int, seed: int, spread: float = PRIOR_SCALE) -> Simulated:
     """One data set; the same for every method and every epsilon."""
-    truth = true_parameters(d=d, repetition=repetition, seed=seed)
+    truth = true_parameters(d=d, repetition=repetition, seed=seed, spread=spread)
     rng = stream("records", n, d, repetition, seed)
     features, test = draw_features(n, d, rng), draw_features(TEST_ROWS, d, rng)
     return Simulated(

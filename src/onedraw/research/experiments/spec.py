@@ -55,6 +55,8 @@ class View:
     ceiling: float | None = None
     diagonal: bool = False
     where: Mapping[str, Value] = field(default_factory=dict)
+    promises: Mapping[str, str] = field(default_factory=dict)
+    """What methods guarantee in this picture, where that is not what they guarantee in general."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Verdict:
         if self.ties == self.cases:
             return "No difference"
         if self.right + self.ties == self.cases:
-            return "Holds or ties"
+            return "Holds or ties" if self.right >= self.ties else "Mostly ties"
         return "Holds in part" if self.right else "Does not hold"
 
     @property
@@ -134,7 +136,7 @@ class Experiment:
     claims: tuple[Claim, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     extra: str | None = None
-    """The extra that ``run`` needs, if any; it is called like the distribution that it is about."""
+    """The extra that ``run`` needs, if any. An extra has the name of the package that it installs."""
     revision: int = 1
     """To be raised when ``run`` changes what it computes: older cells are then computed again."""
 

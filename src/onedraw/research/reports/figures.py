@@ -15,6 +15,7 @@ from onedraw.research.experiments.spec import Row, Value, View
 from onedraw.research.experiments.table import distinct, select
 
 METHOD_COLOURS = {
+    "tilted": "#6d4c9f",
     "beta-auto": "#1f6f8b",
     "beta-paper": "#7fb7c9",
     "chaudhuri-vanishing": "#c8553d",
@@ -25,6 +26,8 @@ METHOD_COLOURS = {
     "dp-sgd": "#c8553d",
 }
 PANEL_WIDTH, PANEL_HEIGHT = 2.7, 2.2
+LEGEND_HANDLE, LEGEND_CHARACTER = 0.55, 0.062
+"""Inches of a legend's line and gaps, and of a character: columns are as many as fit, so that none is cut."""
 
 
 def draw_view(view: View, summary: Sequence[Row], note: str = "") -> Any:
@@ -41,7 +44,7 @@ def draw_view(view: View, summary: Sequence[Row], note: str = "") -> Any:
         len(down), len(across), squeeze=False, sharex=view.across != "data", sharey="row"
     )
     labels = {
-        value: _label(select(rows, **{view.curve: value}), view.curve, value)
+        value: _label(select(rows, **{view.curve: value}), view, value)
         for value in distinct(rows, view.curve)
     }
     for i, below in enumerate(down):
@@ -74,7 +77,8 @@ def draw_view(view: View, summary: Sequence[Row], note: str = "") -> Any:
     )
     handles, texts = panels[0, 0].get_legend_handles_labels()
     if handles and view.down != view.curve:  # one curve a panel is named at the left
-        columns = max(1, min(3, int(width // 2.6)))
+        longest = max(len(text) for text in texts)
+        columns = max(1, min(3, int(width // (LEGEND_HANDLE + LEGEND_CHARACTER * longest))))
         figure.legend(handles, texts, loc="outside lower left", ncols=columns, fontsize=8, frameon=False)
     return figure
 
@@ -85,11 +89,12 @@ def _panel_title(column: str, value: Value) -> str:
     return str(value) if column == "data" else f"{column} = {value:g}"
 
 
-def _label(rows: Sequence[Row], curve: str, value: Value) -> str:
-    if curve == "method":
+def _label(rows: Sequence[Row], view: View, value: Value) -> str:
+    if view.curve == "method":
         method = NAMED[str(value)]
-        return f"{method.label}  [{method.promise.format(_true_epsilons(rows))}]"
-    if curve == "epsilon":
+        promise = view.promises.get(str(value), method.promise)
+        return f"{method.label}  [{promise.format(_true_epsilons(rows))}]"
+    if view.curve == "epsilon":
         return f"epsilon {value:g}"
     guarantee = rows[0].get("guarantee")
     return str(value) if guarantee is None else f"{value}  [{guarantee}]"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onedraw._validate import one_of
-from onedraw.research.datasets.load import Table
+from onedraw.research.datasets.loading import Table
 from onedraw.types import Array
 
 SCALINGS = ("public", "extremes")

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated regressions of the study of intervals: features, truths, responses and non-private errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, softmax
+
+LAWS = ("uniform", "normal", "pairwise", "ar", "dummies", "rare", "heavy")
+BOUNDED = ("uniform", "dummies", "rare")
+MODELS = ("logistic", "linear", "poisson", "softmax")
+RARE = {"logistic": -3.2, "poisson": -3.0}
+NOISE = 0.5
+CUT = 1.5
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One design of the study."""
+
+    model: str
+    law: str
+    n: int
+    d: int
+    epsilon: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.model} {self.law} {self.n} {self.d} {self.epsilon:g}"
+
+    @property
+    def parameters(self) -> int:
+        return (self.d + 1) * (2 if self.model == "softmax" else 1)
+
+    def stream(self, seed: int, repeat: int) -> list[int]:
+        place = [MODELS.index(self.model), LAWS.index(self.law), self.n, self.d, round(1000 * self.epsilon)]
+        return [seed, *place, repeat]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Simulated records, the truth as a release reports it, and the non-private standard errors."""
+
+    x: np.ndarray
+    y: np.ndarray
+    truth: np.ndarray
+    plain: np.ndarray
+    error: np.ndarray
+
+
+def features(law: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    if law in ("uniform", "rare"):
+        return rng.uniform(-1, 1, (n, d))
+    if law == "dummies":
+        return np.where(rng.random((n, d)) < rng.uniform(0.1, 0.9, d), 1.0, -1.0)
+    if law == "heavy":
+        return rng.standard_t(3, (n, d))
+    x = rng.standard_normal((n, d))
+    if law == "pairwise":
+        x = np.sqrt(0.5) * (x + rng.standard_normal((n, 1)))
+    if law == "ar":
+        for j in range(1, d):
+            x[:, j] = 0.7 * x[:, j - 1] + np.sqrt(0.51) * x[:, j]
+    return x
+
+
+def simulate(cell: Cell, rng: np.random.Generator) -> Table:
+    """Coefficients are normal in units of the working rows: the features within bounds, or over 1.5."""
+    x = features(cell.law, cell.n, cell.d, rng)
+    rows = np.column_stack([x, np.ones(cell.n)])
+    spread = np.r_[np.full(cell.d, 0.42 if cell.law == "dummies" else 0.7), 0.5]
+    if cell.model == "poisson":
+        spread = 0.6 * spread
+    if cell.law not in BOUNDED:
+        spread[:-1] /= CUT
+    if cell.model == "softmax":
+        return _softmax(x, rows, spread, rng)
+    truth = spread * rng.standard_normal(cell.d + 1)
+    if cell.law == "rare":
+        truth[-1] = RARE[cell.model]
+    eta = rows @ truth
+    if cell.model == "linear":
+        noise = rng.standard_t(3, cell.n) if cell.law == "heavy" else rng.standard_normal(cell.n)
+        y = eta + NOISE * noise
+        plain = np.linalg.lstsq(rows, y, rcond=None)[0]
+        variance = np.sum((y - rows @ plain) ** 2) / (cell.n - cell.d - 1)
+        return Table(x, y, truth, plain, np.sqrt(variance * np.linalg.inv(rows.T @ rows).diagonal()))
+    if cell.model == "poisson":
+        y = rng.poisson(np.exp(np.minimum(eta, 5.0))).astype(float)
+        mean = variance_of = np.exp
+    else:
+        y = (rng.random(cell.n) < expit(eta)).astype(float)
+        mean, variance_of = expit, lambda e: expit(e) * expit(-e)
+    plain = np.zeros(cell.d + 1)
+    for _ in range(50):
+        eta = np.clip(rows @ plain, -30, 30)
+        curvature = (rows * variance_of(eta)[:, None]).T @ rows + 1e-3 * np.eye(len(plain))
+        step = np.linalg.solve(curvature, rows.T @ (y - mean(eta)) - 1e-3 * plain)
+        plain = plain + step * min(1.0, 2.0 / np.abs(step).max())
+        if np.abs(step).max() < 1e-9:
+            break
+    return Table(x, y, truth, plain, np.sqrt(np.linalg.inv(curvature).diagonal()))
+
+
+def _softmax(x: np.ndarray, rows: np.ndarray, spread: np.ndarray, rng: np.random.Generator) -> Table:
+    """Three classes; the truth is class by class, coefficients first, and sums to zero over the classes."""
+    p = rows.shape[1]
+    truth = spread * rng.standard_normal((3, p))
+    truth -= truth.mean(0)
+    probabilities = softmax(rows @ truth.T, axis=1)
+    y = (rng.random((len(x), 1)) > probabilities.cumsum(1)).sum(1)
+    basis = np.linalg.qr(np.column_stack([np.ones(3), np.eye(3)[:, :2]]))[0][:, 1:]
+    plain = np.zeros((2, p))
+    for _ in range(50):
+        pi = softmax(rows @ plain.T @ basis.T, axis=1)
+        score = ((np.eye(3)[y] - pi) @ basis).T @ rows
+        mean, blocks = pi @ basis, np.empty((2, p, 2, p))
+        for a in range(2):
+            for b in range(2):
+                v = pi @ (basis[:, a] * basis[:, b]) - mean[:, a] * mean[:, b]
+                blocks[a, :, b] = (rows * v[:, None]).T @ rows
+        curvature = blocks.reshape(2 * p, 2 * p) + 1e-3 * np.eye(2 * p)
+        step = np.linalg.solve(curvature, score.ravel()).reshape(2, p)
+        plain = plain + step * min(1.0, 2.0 / np.abs(step).max())
+        if np.abs(step).max() < 1e-9:
+            break
+    order = np.r_[[c * p + j for c in range(3) for j in range(p - 1)], [c * p + p - 1 for c in range(3)]]
+    report = np.kron(basis, np.eye(p))[order]
+    errors = np.sqrt(np.einsum("oi,ij,oj->o", report, np.linalg.inv(curvature), report))
+    return Table(x, y, truth.ravel()[order], report @ plain.ravel(), errors)

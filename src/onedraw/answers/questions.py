@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simple questions about a column, answered from one release: mean, proportion, rate, two groups.
+
+Each is a regression by the tilted fit with an intercept, and for two groups a feature that tells them apart:
+same guarantee, same relations, same ledger, same file.
+
+*A mean* needs no model of the values. Each value, held to its declared range, becomes one of the two ends by
+the toss of a coin that keeps its mean; the share of the upper end is then a proportion, whose model holds for
+every law of the values. The price is width: intervals are as wide as if the values lay at their ends. If the
+values lie ``symmetric`` about their mean (the errors of a measurement), the linear model has intervals nearly
+as short as without privacy.
+
+Guarantee:
+    That of ``onedraw.mechanisms.TiltedFit``. Holding to a range and tossing a coin for each record by itself
+    keep neighbours neighbours, whatever the coins, so a mechanism that is private for all records stays
+    private; coins come from the secure generator.
+
+Edge cases:
+    No rows: refused where their number is public. What is too little for an interval is refused before the
+    charge where public facts show it.
+
+>>> import numpy as np
+>>> rng = np.random.default_rng(0)
+>>> answer = proportion(rng.random(20_000) < 0.3, epsilon=1.0, random_state=0)
+>>> low, high = answer.interval()
+>>> bool(0.28 < low < answer.estimate < high < 0.32), answer.kind
+(True, 'proportion')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from onedraw._random import generator
+from onedraw._validate import one_of
+from onedraw.answers.answer import AGAINST, Answer
+from onedraw.errors import InvalidInput
+from onedraw.estimators.bounds import check_bounds
+from onedraw.estimators.discreet import numbers, unquoted
+from onedraw.estimators.labels import codes, declared_classes
+from onedraw.families import Bernoulli, Gaussian, Poisson
+from onedraw.ledger import Ledger
+from onedraw.mechanisms import Shape, TiltedFit
+from onedraw.model import Bounds, RegressionModel
+from onedraw.privacy import Request
+from onedraw.private import Private
+from onedraw.publishing import make_plan, publish, silent
+from onedraw.records import Records, held
+from onedraw.types import Array, Neighbours
+
+HELD = "Values beyond the declared range count as its nearer end."
+SYMMETRIC = "Values lie symmetric about their mean; otherwise the number is a robust centre of them."
+KINDS = ("mean", "proportion", "rate")
+
+
+def mean(
+    values: Any,
+    *,
+    epsilon: float,
+    bounds: Bounds | None = None,
+    symmetric: bool = False,
+    delta: float = 0.0,
+    neighbours: Neighbours = "replace_one",
+    rows_per_person: int = 1,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    random_state: Any = None,
+) -> Answer:
+    """The mean of a column.
+
+    Args:
+        values: one number per record.
+        bounds: the public range of the values, to which they are held; the narrower, the shorter
+            the interval.
+        symmetric: whether values may be taken to lie symmetric about their mean. Then no range is needed, and
+            intervals are shorter.
+        epsilon, delta, neighbours, rows_per_person, ledger, dataset, random_state: as in the estimators.
+    """
+    return compare(
+        values,
+        None,
+        of="mean",
+        epsilon=epsilon,
+        bounds=bounds,
+        symmetric=symmetric,
+        delta=delta,
+        neighbours=neighbours,
+        rows_per_person=rows_per_person,
+        ledger=ledger,
+        dataset=dataset,
+        random_state=random_state,
+    )
+
+
+def proportion(
+    values: Any,
+    *,
+    epsilon: float,
+    label: Any = None,
+    delta: float = 0.0,
+    neighbours: Neighbours = "replace_one",
+    rows_per_person: int = 1,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    random_state: Any = None,
+) -> Answer:
+    """The share of records with a property.
+
+    Args:
+        values: True or False (or 1 and 0) per record; or any labels, with ``label``.
+        label: the label whose share is asked for.
+        epsilon, delta, neighbours, rows_per_person, ledger, dataset, random_state: as in the estimators.
+    """
+    return compare(
+        values,
+        None,
+        of="proportion",
+        epsilon=epsilon,
+        label=label,
+        delta=delta,
+        neighbours=neighbours,
+        rows_per_person=rows_per_person,
+        ledger=ledger,
+        dataset=dataset,
+        random_state=random_state,
+    )
+
+
+def rate(
+    counts: Any,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    neighbours: Neighbours = "replace_one",
+    rows_per_person: int = 1,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    random_state: Any = None,
+) -> Answer:
+    """The mean count per record, if counts vary as Poisson ones do.
+
+    Args:
+        counts: one whole number per record.
+        epsilon, delta, neighbours, rows_per_person, ledger, dataset, random_state: as in the estimators.
+    """
+    return compare(
+        counts,
+        None,
+        of="rate",
+        epsilon=epsilon,
+        delta=delta,
+        neighbours=neighbours,
+        rows_per_person=rows_per_person,
+        ledger=ledger,
+        dataset=dataset,
+        random_state=random_state,
+    )
+
+
+def compare(
+    values: Any,
+    group: Any,
+    *,
+    of: str,
+    epsilon: float,
+    groups: Sequence[Any] | None = None,
+    label: Any = None,
+    bounds: Bounds | None = None,
+    symmetric: bool = False,
+    delta: float = 0.0,
+    neighbours: Neighbours = "replace_one",
+    rows_per_person: int = 1,
+    ledger: Ledger | None = None,
+    dataset: str | None = None,
+    random_state: Any = None,
+) -> Answer:
+    """A mean, proportion or rate of two groups, with the difference between them and its interval.
+
+    Args:
+        values: one value per record, as in ``mean``, ``proportion`` and ``rate``.
+        group: the group of each record.
+        of: "mean", "proportion" or "rate".
+        groups: the two public labels of the groups, the baseline first.
+        label: with "proportion", the label whose share is asked for.
+        bounds, symmetric: as in ``mean``.
+        epsilon, delta, neighbours, rows_per_person, ledger, dataset, random_state: as in the estimators.
+    """
+    request = Request(epsilon=epsilon, delta=delta, neighbours=neighbours, rows_per_person=rows_per_person)
+    labels = None if group is None else _two(groups)
+    if not len(values) and request.num_records_is_public:
+        raise InvalidInput("There are no records to ask about. Use a column with rows.")
+    rng, _ = generator(random_state)
+    model, coded, assumptions = _asked(one_of(KINDS, of=of), label, bounds, symmetric)
+    features = () if labels is None else (f"{labels[1]}{AGAINST}{labels[0]}",)
+    model = RegressionModel(
+        family=model.family,
+        classes=model.classes,
+        features=features,
+        feature_bounds=((0.0, 1.0),) if features else None,
+    )
+    shape = Shape(model=model, num_records=len(values) if request.num_records_is_public else None)
+    plan = make_plan(request, TiltedFit(inference=True), shape, assumptions=assumptions)
+
+    def read() -> Private[Records]:
+        with silent(), unquoted("values"):
+            response = coded(np.asarray(values), rng)
+            design = (
+                np.zeros((len(response), 0)) if labels is None else codes(labels, np.asarray(group))[:, None]
+            )
+            if response.ndim != 1 or len(design) != len(response):
+                raise InvalidInput("Expected one value, and one group if any, per record.")
+            return Private(Records(features=held(plan.model.scale_features(design)), response=held(response)))
+
+    return Answer(
+        publish(
+            plan, read, ledger=ledger, dataset=dataset, random_state=None if random_state is None else rng
+        )
+    )
+
+
+Coded = Callable[[Any, np.random.Generator], Array]
+
+
+def _asked(
+    of: str, label: Any, bounds: Bounds | None, symmetric: bool
+) -> tuple[RegressionModel, Coded, tuple[str, ...]]:
+    """The model of what is asked, how values become its response, and what that assumes."""
+    if of == "rate":
+        return RegressionModel(family=Poisson(), features=()), lambda values, rng: numbers(values), ()
+    if of == "proportion":
+        classes = (0, 1) if label is None else (f"not {label}", f"{label}")
+        return RegressionModel(family=Bernoulli(), features=(), classes=classes), _having(label), ()
+    if symmetric:
+        linear = RegressionModel(family=Gaussian(), features=())
+        return linear, lambda values, rng: numbers(values), (SYMMETRIC,)
+    if bounds is None:
+        raise InvalidInput(
+            "A mean needs the public range of the values, bounds=(low, high): without one, a single value "
+            "could be as large as it likes. Set symmetric=True if values lie symmetric about their mean."
+        )
+    low, high = check_bounds(bounds, "bounds")
+    ends = RegressionModel(family=Bernoulli(), features=(), classes=(float(low), float(high)))
+    return ends, _tossed(float(low), float(high)), (HELD,)
+
+
+def _having(label: Any) -> Coded:
+    def coded(values: Any, rng: np.random.Generator) -> Array:
+        if label is not None:
+            return np.asarray(values == label, dtype=np.float64)
+        return codes((0, 1), np.asarray(values).astype(np.float64))
+
+    return coded
+
+
+def _tossed(low: float, high: float) -> Coded:
+    def coded(values: Any, rng: np.random.Generator) -> Array:
+        share = (np.clip(numbers(values), low, high) - low) / (high - low)
+        if not np.isfinite(share).all():
+            raise InvalidInput("Expected finite values, got others. Remove or impute them.")
+        return np.asarray(rng.random(share.shape) < share, dtype=np.float64)
+
+    return coded
+
+
+def _two(groups: Sequence[Any] | None) -> tuple[Any, ...]:
+    """The declared labels of two groups."""
+    if groups is None:
+        raise InvalidInput(
+            "Expected groups=(baseline, other), the two public labels: read off the data they would tell "
+            "about it."
+        )
+    labels = declared_classes(groups)
+    if len(labels) != 2 or any(AGAINST in str(one) for one in labels):
+        raise InvalidInput(
+            f"Expected groups to be two labels without {AGAINST.strip()!r} in them, got {groups!r}."
+        )
+    return labels

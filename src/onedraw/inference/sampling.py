@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws of the rows' moments from a released matrix: where chains start, and how they are run.
+
+>>> import numpy as np
+>>> from onedraw.inference.weight import ConstantWeight
+>>> space = MomentSpace(dim=2, intercept=True, count_sd=1.0)
+>>> noisy = NoisyCurvature(
+...     matrix=np.diag([900.0, 300.0])[None], diagonal_sd=np.array([5.0]), offdiagonal_sd=np.array([5.0]))
+>>> chains = sample_moments(
+...     noisy, space, ConstantWeight(), np.zeros((1, 2)), np.array([1000.0]), np.random.default_rng(0))
+>>> point = space.read(chains.draws.reshape(-1, space.size))
+>>> round(float(point.moments[:, 1, 1].mean()), 2), round(float(np.exp(point.log_count).mean()), 2)
+(0.33, 0.9)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onedraw.inference.hmc import Chains, Schedule, sample
+from onedraw.inference.moments import MomentSpace
+from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
+from onedraw.inference.weight import Weight
+from onedraw.types import Array
+
+CHAINS = 8
+SCHEDULE = Schedule()
+FINEST = 0.01
+"""The smallest noise that is taken at its word, relative to the smallest diagonal entry: rows are not normal
+to more than a per cent anyway."""
+
+
+def sample_moments(
+    released: NoisyCurvature,
+    space: MomentSpace,
+    weight: Weight,
+    theta: Array,
+    count: Array,
+    rng: np.random.Generator,
+) -> Chains:
+    """Chains for releases (R, ...) with parameters ``theta`` (R, p) and first counts (R,)."""
+    noisy = _floored(released)
+
+    def each(values: Array) -> Array:
+        return np.repeat(values, CHAINS, axis=0)
+
+    density = CurvatureDensity(
+        space=space,
+        weight=weight,
+        theta=each(theta),
+        count=each(count),
+        noisy=NoisyCurvature(
+            matrix=each(noisy.matrix),
+            diagonal_sd=each(noisy.diagonal_sd),
+            offdiagonal_sd=each(noisy.offdiagonal_sd),
+        ),
+    )
+    start, precision = _start(space, noisy.matrix, noisy.diagonal_sd, noisy.offdiagonal_sd, count)
+    noise = rng.standard_normal((len(noisy.matrix), CHAINS, space.size))
+    places = start[:, None, :] + 0.5 * noise / np.sqrt(precision)[:, None, :]
+    return sample(density, places, 1.0 / precision, SCHEDULE, rng)
+
+
+def _floored(released: NoisyCurvature) -> NoisyCurvature:
+    smallest = np.diagonal(released.matrix, axis1=1, axis2=2).min(1)
+    finest = FINEST * np.maximum(smallest, released.diagonal_sd)
+    return NoisyCurvature(
+        matrix=released.matrix,
+        diagonal_sd=np.maximum(released.diagonal_sd, finest),
+        offdiagonal_sd=np.maximum(released.offdiagonal_sd, finest),
+    )
+
+
+def _start(
+    space: MomentSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
+) -> tuple[Array, Array]:
+    """Where chains start, and rough posterior precisions: only the speed of the sampler depends on them."""
+    p, pairs, scales = space.dim, space.pairs, space.scales
+    size = np.diagonal(matrix, axis1=1, axis2=2)
+    unit = np.maximum(size[:, 0] if space.intercept else size.mean(1), 0.02 * count)
+    relative = np.clip(size / unit[:, None], 0.03, 1.5)
+    start, precision = np.zeros((len(matrix), space.size)), np.ones((len(matrix), space.size))
+    start[:, pairs : pairs + scales] = np.log(relative[:, p - scales :])
+    rows, columns = np.tril_indices(p, -1)
+    geometric = np.sqrt(relative[:, rows] * relative[:, columns])
+    precision[:, :pairs] = 2.0 * p + (unit[:, None] * geometric / offdiagonal_sd[:, None]) ** 2
+    signal = (unit[:, None] * relative / diagonal_sd[:, None]) ** 2
+    precision[:, pairs : pairs + scales] = 1.0 + signal[:, p - scales :]
+    precision[:, pairs + scales] = 1.0 / space.count_sd**2 + signal.sum(1)
+    return start, precision

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The covariance K of the score at the truth: how much the sampling of the records moves a fit.
+
+The score of a record is omega f' z. Weights omega are at most 1 and depend on the features alone, so
+sum omega^2 Var(f'|z) z z' <= sum omega Var(f'|z) z z', and every law below may take weights to the first
+power: too wide by no more than the weights lose.
+
+*Model.* Var(f'|z) is a function V of the predictor. Two classes: V = v, the curvature's own weight, K = H.
+Capped counts: V = Var min(Y, cap), which is at most v for Poisson counts, as v = Cov(min(Y, cap), Y) and
+Y - min(Y, cap) grows with Y; for the negative binomial it may be more.
+
+*Dispersion.* Linear regression: f' = c tanh(r/c) for residuals r that do not depend on z, so K = c^2 t M with
+t = sum omega tanh^2, a released total, and M the second moments of the rows.
+
+*Robust.* K is not taken from the model: its own noisy release is sampled like a curvature (``sampling``), as
+the moments of rows that count by their squared scores. Right for overdispersed counts and for spreads that
+depend on the features.
+
+A person with m rows adds m scores that may be alike: (s_1 + ... + s_m)^2 <= m (s_1^2 + ... + s_m^2). So K is
+taken m times, ``Released.noise_ratio``.
+
+>>> import numpy as np
+>>> from onedraw.inference.curvature import row_law
+>>> from onedraw.inference.weight import ConstantWeight
+>>> law = row_law(ConstantWeight(), np.eye(2)[None], np.zeros((1, 2)), intercept=True)
+>>> ModelScore().covariances(law, np.array([50.0]), np.random.default_rng(0))[0].tolist()
+[[50.0, 0.0], [0.0, 50.0]]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from onedraw._validate import positive
+from onedraw.inference.curvature import RowLaw, row_law
+from onedraw.inference.moments import MomentSpace
+from onedraw.inference.noisy import NoisyCurvature
+from onedraw.inference.sampling import sample_moments
+from onedraw.inference.weight import ConstantWeight, Weight
+from onedraw.types import Array
+
+MEAN_SQUARE = 1.0 / 3.0
+"""Of a typical working feature, where no intercept tells the number of records."""
+
+
+class ScoreLaw(Protocol):
+    """The covariance of the score, one draw of it for each draw of the moments."""
+
+    def covariances(self, law: RowLaw, count: Array, rng: np.random.Generator) -> Array:
+        """K (B, p, p) for rows with ``law`` at the truth and effective numbers ``count`` (B,) of them."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelScore:
+    """K as the model says: ``variance`` is V, that of the curvature itself unless given."""
+
+    variance: Weight | None = None
+
+    def covariances(self, law: RowLaw, count: Array, rng: np.random.Generator) -> Array:
+        if self.variance is not None:
+            law = row_law(self.variance, law.moments, law.theta, intercept=law.intercept)
+        return np.asarray(count[:, None, None] * law.curvature)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DispersedScore:
+    """K = unit * t * M, t known from a released total with Laplace noise of scale ``noise``."""
+
+    total: float
+    noise: float
+    unit: float
+
+    def __post_init__(self) -> None:
+        positive(noise=self.noise)
+        positive(unit=self.unit)
+
+    def covariances(self, law: RowLaw, count: Array, rng: np.random.Generator) -> Array:
+        total = positive_laplace(self.total, self.noise, rng.random(len(count)))
+        return np.asarray((self.unit * total)[:, None, None] * law.moments)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RobustScore:
+    """K = unit * (what a released matrix (p, p) was before its noise); ``intercept`` as in ``Released``."""
+
+    matrix: Array
+    diagonal_sd: float
+    offdiagonal_sd: float
+    unit: float
+    intercept: int | None
+
+    def covariances(self, law: RowLaw, count: Array, rng: np.random.Generator) -> Array:
+        size = len(self.matrix)
+        first = [] if self.intercept is None else [self.intercept]
+        order = np.array([*first, *(j for j in range(size) if j != self.intercept)])
+        matrix = self.matrix[np.ix_(order, order)]
+        space = MomentSpace(dim=size, intercept=law.intercept, count_sd=1.0)
+        noisy = NoisyCurvature(
+            matrix=matrix[None],
+            diagonal_sd=np.array([self.diagonal_sd]),
+            offdiagonal_sd=np.array([self.offdiagonal_sd]),
+        )
+        diagonal = np.maximum(matrix.diagonal(), self.diagonal_sd)
+        total = diagonal[0] if law.intercept else diagonal.mean() / MEAN_SQUARE
+        flat = ConstantWeight()
+        chains = sample_moments(noisy, space, flat, np.zeros((1, size)), np.array([total]), rng)
+        point = space.read(chains.draws.reshape(-1, space.size))
+        draws = (self.unit * total * np.exp(point.log_count))[:, None, None] * point.moments
+        return np.concatenate([draws] * (len(count) // len(draws)))
+
+
+def positive_laplace(centre: float, scale: float, probability: Array) -> Array:
+    """Quantiles of the Laplace law given that it is positive: the posterior of a positive total.
+
+    >>> positive_laplace(-5.0, 2.0, np.array([0.5])).round(3)    # the tail of an exponential law
+    array([1.386])
+    """
+    below = 0.5 * np.exp(-abs(centre) / scale)
+    below = below if centre > 0.0 else 1.0 - below
+    # The survival function is used above the centre: 1 - u would lose the digits of a small tail.
+    left = (1.0 - below) * (1.0 - probability)
+    lower = below + (1.0 - below) * probability
+    upper = centre - scale * np.log(np.maximum(2.0 * left, 1e-300))
+    return np.asarray(np.where(left < 0.5, upper, centre + scale * np.log(2.0 * np.minimum(lower, 0.5))))

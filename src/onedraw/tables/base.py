@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the library knows of where records are: a table sums a kernel over them, and shows a random look.
+
+A *block* holds records in memory. A *kernel* is a small frozen object that holds parameters, never records,
+can be pickled, and maps a block to a tuple of arrays: what its records add to some sums. A *table* is any
+number of blocks, wherever they lie; a block is a table of itself. ``onedraw.tables`` has a stream of blocks
+that are loaded one after another, and blocks that lie on the workers of a cluster.
+
+Guarantee:
+    Sums of several blocks are added in pairs, in an order that depends on the number of blocks alone
+    (``PairwiseSum``): the same partitions give the same bits, whatever thread or machine was first. A part
+    takes at most ceil(log2(number of blocks)) roundings on its way into the sum.
+
+A search may need a few records themselves. They come from one *look*: ``LOOK`` records chosen at random, all
+of them if there are no more, taken in the pass that checks the records. At random, never evenly spaced:
+tables come ordered, and a stride could miss every record of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onedraw.private import Withheld
+from onedraw.types import Array
+
+LOOK = 1 << 18
+"""Records of a look."""
+
+Sums = tuple[Array, ...]
+Kernel = Callable[[Any], Sums]
+"""Maps a block to what its records add to some sums."""
+Prepare = Callable[[Any], Any]
+"""Maps a block to a block, record by record; to be pickled like a kernel."""
+B = TypeVar("B", bound="Block")
+Rows = slice | NDArray[np.intp]
+
+
+class Table(Protocol):
+    """Records somewhere. Private."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of records, private where neighbours may differ in it, and that of their features."""
+        ...
+
+    def sum(self, kernel: Kernel) -> Sums:
+        """The sums of what the kernel makes of each block: one pass over the records."""
+        ...
+
+    def map(self, prepare: Prepare) -> Any:
+        """The table of prepared blocks."""
+        ...
+
+    def look(self, rng: np.random.Generator) -> Any:
+        """A block of ``LOOK`` random records, always the same ones; of all records if there are no more."""
+        ...
+
+    def check(self, checks: Callable[[Any], None], rng: np.random.Generator) -> None:
+        """Let ``checks`` refuse a block, in one pass that also takes the look."""
+        ...
+
+    def settled(self) -> Any:
+        """The table once it was checked: in memory, if it is no longer than a look."""
+        ...
+
+
+class Block(Withheld):
+    """Records in memory: a table of one block. Subclasses are frozen dataclasses of arrays."""
+
+    _chosen: NDArray[np.intp] | None = None
+    """The rows of the look, once it was taken."""
+
+    def __len__(self) -> int:
+        """How many records."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        raise NotImplementedError
+
+    def take(self: B, rows: Rows) -> B:
+        """Some of the records."""
+        raise NotImplementedError
+
+    def sum(self, kernel: Kernel) -> Sums:
+        return kernel(self)
+
+    def map(self, prepare: Callable[[Any], B]) -> B:
+        prepared = prepare(self)
+        object.__setattr__(prepared, "_chosen", self._chosen)
+        return prepared
+
+    def look(self: B, rng: np.random.Generator) -> B:
+        if len(self) <= LOOK:
+            return self
+        if self._chosen is None:
+            object.__setattr__(self, "_chosen", chosen_rows(len(self), rng))
+        assert self._chosen is not None
+        return self.take(self._chosen)
+
+    def check(self, checks: Callable[[Any], None], rng: np.random.Generator) -> None:
+        checks(self)
+        if len(self) > LOOK:
+            object.__setattr__(self, "_chosen", chosen_rows(len(self), rng))
+
+    def settled(self: B) -> B:
+        return self
+
+
+def chosen_rows(num_records: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """The places of a look, in order: the same wherever the records lie."""
+    if num_records <= LOOK:
+        return np.arange(num_records)
+    return np.sort(rng.choice(num_records, LOOK, replace=False, shuffle=False))
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several kernels in one pass; ``split`` takes their sums apart again."""
+
+    kernels: tuple[Kernel, ...]
+
+    def __call__(self, block: Any) -> Sums:
+        return tuple(part for kernel in self.kernels for part in (*kernel(block), _END))
+
+    @staticmethod
+    def split(sums: Sums) -> list[Sums]:
+        """The sums of each kernel."""
+        found: list[Sums] = []
+        current: list[Array] = []
+        for part in sums:
+            if part.shape == _END.shape:
+                found.append(tuple(current))
+                current = []
+            else:
+                current.append(part)
+        return found
+
+
+_END: Array = np.zeros((0, 0, 0))
+"""Marks the end of a kernel's sums: empty arrays add up to an empty one."""
+
+
+class PairwiseSum:
+    """Adds parts as they come, in pairs of equal weight: a binary counter of partial sums.
+
+    >>> total = PairwiseSum()
+    >>> for value in range(5):
+    ...     total.add((np.array([float(value)]),))
+    >>> total.result()
+    (array([10.]),)
+    """
+
+    def __init__(self) -> None:
+        self._levels: list[Sums | None] = []
+
+    def add(self, part: Sums) -> None:
+        """Take in the next part."""
+        for level, held in enumerate(self._levels):
+            if held is None:
+                self._levels[level] = part
+                return
+            part, self._levels[level] = added(held, part), None
+        self._levels.append(part)
+
+    def result(self, nothing: Sums | None = None) -> Sums:
+        """The sum of all parts, or ``nothing`` if there was none."""
+        total: Sums | None = None
+        for held in self._levels:
+            if held is not None:
+                total = held if total is None else added(held, total)
+        total = nothing if total is None else total
+        assert total is not None
+        return total
+
+
+def added(left: Sums, right: Sums) -> Sums:
+    """The sums of two parts, the earlier one first."""
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def pairwise(parts: Iterable[Sums]) -> Sums:
+    """The sum of the parts in the order of ``PairwiseSum``."""
+    total = PairwiseSum()
+    for part in parts:
+        total.add(part)
+    return total.result()

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a release of a tilted fit says about its own curvature and score, family by family.
+
+``STUDIED`` lists the families for which the coverage of intervals was measured (docs/uncertainty.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onedraw.families import Bernoulli, Gaussian, NegativeBinomial, Poisson
+from onedraw.inference import (
+    ConstantWeight,
+    CountVariance,
+    CountWeight,
+    DispersedScore,
+    LogisticWeight,
+    ModelScore,
+    ScoreLaw,
+    Weight,
+)
+from onedraw.release import Release
+from onedraw.tilted.linear import CUTS, REACH
+
+USEFUL = 1.5
+"""Residual scales: the longest half-width of an interval of a linear model that says something."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How the inference reads a release.
+
+    weight, score: the curvature's weight and the law of the score (``onedraw.inference``).
+    unit: what the parameters are divided by before anything else: 1, or the cut of a log-cosh fit.
+    score_bound: the largest score of a record, in that unit.
+    level: the curvature of a typical record with a predictor of 0, where the weight does not say it.
+    """
+
+    weight: Weight
+    score: ScoreLaw = field(default_factory=ModelScore)
+    unit: float = 1.0
+    score_bound: float = 1.0
+    level: float = 1.0
+    useful: float = 3.0
+
+
+def _two_classes(release: Release) -> Reading:
+    return Reading(weight=LogisticWeight())
+
+
+def _linear(release: Release) -> Reading:
+    scale, cut = (release.statistics[name].values[0] for name in ("scale", "score_bound"))
+    score: ScoreLaw = ModelScore()
+    if "dispersion" in release.statistics:  # else errors are robust, and read from their own matrix
+        total, noise = (release.statistics[name].values[0] for name in ("dispersion", "dispersion_noise"))
+        score = DispersedScore(total=total, noise=noise, unit=1.0)
+    # The mean curvature at normal errors, by the cut in residual scales.
+    level = float(np.interp(cut / scale, CUTS, np.array(CUTS) / REACH))
+    return Reading(weight=ConstantWeight(), score=score, unit=cut, level=level, useful=USEFUL * scale / cut)
+
+
+def _counts(release: Release) -> Reading:
+    cap = int(release.statistics["cap"].values[0])
+    size = release.model.family.to_dict().get("dispersion")
+    weight = CountWeight(cap=cap, dispersion=size)
+    score = ModelScore(variance=CountVariance(cap=cap, dispersion=size))
+    return Reading(weight=weight, score=score, score_bound=float(cap))
+
+
+READINGS: Mapping[str, Callable[[Release], Reading]] = {
+    Bernoulli.name: _two_classes,
+    Gaussian.name: _linear,
+    Poisson.name: _counts,
+    NegativeBinomial.name: _counts,
+}
+"""By the name of the family."""

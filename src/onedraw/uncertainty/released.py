@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The release of a tilted fit in the form that ``onedraw.inference`` reads, or why it cannot be read.
+
+Edge cases:
+    Refused, with what would help: a release without a curvature, models for which coverage has not been
+    studied, no records, and features whose units may have made all rows count for nothing.
+
+*The number of records.* Where it is public, the effective number (the sum of the weights) has a prior
+around it. Where it is private, the prior is wide and centred at what the released curvature itself says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onedraw.advice import Do, Set
+from onedraw.errors import InvalidInput
+from onedraw.inference import Released, RobustScore, ScoreLaw, TiltLaw
+from onedraw.release import Release
+from onedraw.tilted.laws import BallLaw, CubeLaw, GaussianLaw
+from onedraw.types import Array
+from onedraw.uncertainty.readings import READINGS, Reading
+
+LEAST_SHARE = 0.02
+"""Of the rows: the least curvature of the intercept that shows that they were not weighted away."""
+BOUNDED_SD, WEIGHTED_SD, PRIVATE_SD = 0.1, 0.3, 1.0
+"""Standard deviations of the logarithm of the effective number of records: rows within declared bounds, rows
+that may have been weighted, and a number of rows that is private."""
+MEAN_SQUARE = 1.0 / 3.0
+"""Of a typical working feature."""
+
+
+def released_of(release: Release) -> Released:
+    """The release in units of the working rows, the intercept last."""
+    model = release.model
+    if model.family.name not in READINGS:
+        raise InvalidInput(
+            f"The intervals of a tilted fit have not been studied for a {model.kind} model yet, so none are "
+            "given.",
+            advice=Set(
+                "draws", "auto", note=" with the mechanism one_posterior; another fit is charged again"
+            ),
+        )
+    if release.num_records is not None and release.num_records < 1:
+        raise InvalidInput("There are no records to infer from.", advice=Do("use a table with rows"))
+    if "curvature" not in release.statistics:
+        raise InvalidInput(
+            "Intervals of a tilted fit need its curvature, which this release does not hold.",
+            advice=Set(
+                "inference",
+                True,
+                of="TiltedFit",
+                named="tilted_fit",
+                note=" beforehand; another fit is charged again",
+            ),
+        )
+    reading, size = READINGS[model.family.name](release), model.num_location
+    units = row_units(release) * reading.unit
+    theta = release.statistics["minimiser"].array() / units
+    curvature = symmetric(release.statistics["curvature"].array(), size)
+    diagonal_sd, offdiagonal_sd = release.statistics["curvature_sd"].values
+    if model.feature_bounds is None and model.num_features:
+        _check_units(release, curvature[-1, -1] - 2.0 * diagonal_sd)
+    count, count_sd = _count(release, reading, theta, curvature, diagonal_sd)
+    return Released(
+        theta=theta,
+        centre=release.statistics["centre"].array()[:size] / units,
+        ridge=release.statistics["ridge"].values[0],
+        tilt=_tilt(release, reading.unit),
+        curvature=curvature,
+        diagonal_sd=diagonal_sd,
+        offdiagonal_sd=offdiagonal_sd,
+        count=count,
+        count_sd=count_sd,
+        weight=reading.weight,
+        intercept=size - 1 if model.fit_intercept else None,
+        score=_robust(release, reading) or reading.score,
+        noise_ratio=float(release.guarantee.rows_per_person),
+        useful=reading.useful,
+    )
+
+
+def _robust(release: Release, reading: Reading) -> ScoreLaw | None:
+    """The covariance of the score as it was released, if it was."""
+    if "score_products" not in release.statistics:
+        return None
+    model, size = release.model, release.model.num_location
+    diagonal_sd, offdiagonal_sd = release.statistics["score_products_sd"].values
+    return RobustScore(
+        matrix=symmetric(release.statistics["score_products"].array(), size),
+        diagonal_sd=diagonal_sd,
+        offdiagonal_sd=offdiagonal_sd,
+        unit=reading.score_bound**2,
+        intercept=size - 1 if model.fit_intercept else None,
+    )
+
+
+def symmetric(upper: Array, size: int) -> Array:
+    """The matrix whose upper triangle was released."""
+    out = np.zeros((size, size))
+    out[np.triu_indices(size)] = upper
+    return np.asarray(out + np.triu(out, 1).T)
+
+
+def unit_of(release: Release) -> float:
+    """What the parameters were divided by, beside the units of the rows."""
+    return READINGS[release.model.family.name](release).unit
+
+
+def row_units(release: Release) -> Array:
+    """Working coefficients over those of the rows (p,): features without bounds were divided by a unit."""
+    model = release.model
+    units, features = np.ones(model.num_location), model.family.num_predictors * model.num_features
+    if "feature_units" in release.statistics:
+        found = release.statistics["feature_units"].array()
+        units[:features] = np.tile(1.0 / found, model.family.num_predictors)
+    elif model.feature_bounds is None and model.num_features:
+        units[:features] = 1.0 / float(release.mechanism.options["cut"])
+    return units
+
+
+def _tilt(release: Release, unit: float) -> TiltLaw:
+    """The law of the tilt, in units of the parameters' unit."""
+    model, size = release.model, release.model.num_location
+    bounded = model.feature_bounds is not None or not model.num_features
+    kind = CubeLaw if bounded else BallLaw
+    if release.statistics["tilt_is_gaussian"].values[0]:
+        kind = GaussianLaw  # type: ignore[assignment]
+    one = kind(dim=size, scale=1.0)
+    sd = release.statistics["tilt_sd"].values[0] / unit
+    return kind(dim=size, scale=sd / float(np.sqrt(one.variance)))
+
+
+def _count(
+    release: Release, reading: Reading, theta: Array, curvature: Array, sd: float
+) -> tuple[float, float]:
+    """The centre and the spread of the prior of the effective number of records."""
+    if release.num_records is not None:
+        bounded = release.model.feature_bounds is not None or not release.model.num_features
+        known = reading.level == 1.0 and bounded
+        return reading.level * release.num_records, BOUNDED_SD if known else WEIGHTED_SD
+    diagonal = np.maximum(curvature.diagonal(), sd)
+    if release.model.fit_intercept:
+        place, size = theta[-1], diagonal[-1]
+        spread = MEAN_SQUARE * float(theta[:-1] @ theta[:-1])
+    else:
+        place, size, spread = 0.0, diagonal.mean() / MEAN_SQUARE, MEAN_SQUARE * float(theta @ theta)
+    each = reading.weight.normal_means(np.array([place]), np.array([spread]))[1, 0]
+    return float(size / max(each, 1e-3)), PRIVATE_SD
+
+
+def _check_units(release: Release, intercept: float) -> None:
+    """Refuse where rows may have been weighted away: features in other units than the cut assumes.
+
+    Each row adds its weight times the slope of its mean to the curvature of the intercept, so a sum of less
+    than ``LEAST_SHARE`` of the rows leaves too few of them, or an outcome too rare to be told from that.
+    """
+    least = 0.0 if release.num_records is None else LEAST_SHARE * release.num_records
+    if not release.model.fit_intercept or intercept < least:
+        raise InvalidInput(
+            "Intervals could not be trusted here: features without declared bounds may be so large in their "
+            "units that nearly all rows were weighted away.",
+            advice=Set("feature_bounds"),
+        )

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Covariances of the score and weights of capped counts, against closed forms, sums and quadrature."""
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from onedraw.inference import (
+    ConstantWeight,
+    CountVariance,
+    CountWeight,
+    DispersedScore,
+    LogisticWeight,
+    ModelScore,
+    RobustScore,
+)
+from onedraw.inference.curvature import row_law
+from onedraw.inference.score import positive_laplace
+from onedraw.inference.weight import STEP
+
+COUNTS = [(1, None), (3, None), (12, None), (4, 0.7), (8, 3.0)]
+
+
+def law_of(eta, size):
+    mean = np.exp(eta)
+    return stats.poisson(mean) if size is None else stats.nbinom(size, size / (size + mean))
+
+
+def capped(eta, cap, size):
+    """Mean and variance of min(Y, cap), by a sum over its values."""
+    low = law_of(eta, size).pmf(np.arange(cap))
+    mean = low @ np.arange(cap) + cap * (1 - low.sum())
+    return mean, low @ np.arange(cap) ** 2 + cap**2 * (1 - low.sum()) - mean**2
+
+
+@pytest.mark.parametrize(("cap", "size"), COUNTS)
+@pytest.mark.parametrize(("centre", "variance"), [(0.2, 0.3), (-2.0, 1.0), (1.5, 0.01)])
+def test_normal_means_of_capped_counts_agree_with_quadrature(cap, size, centre, variance):
+    normal = stats.norm(centre, np.sqrt(variance))
+
+    def mean_of(part):
+        ends = normal.ppf([1e-12, 1 - 1e-12])
+        return integrate.quad(lambda e: capped(e, cap, size)[part] * normal.pdf(e), *ends, epsabs=1e-9)[0]
+
+    arguments = np.array([centre]), np.array([variance])
+    means = CountWeight(cap=cap, dispersion=size).normal_means(*arguments)[:, 0]
+    assert means[0] == pytest.approx(mean_of(0), abs=1e-4)
+    spread = CountVariance(cap=cap, dispersion=size).normal_means(*arguments)[:, 0]
+    assert spread[1] == pytest.approx(mean_of(1), rel=1e-3, abs=1e-5)
+    # The weight is the slope of the mean, and all six are derivatives of one another; at the step of the
+    # table, between whose places they are linear.
+    ahead = CountWeight(cap=cap, dispersion=size).normal_means(arguments[0] + STEP, arguments[1])[:, 0]
+    behind = CountWeight(cap=cap, dispersion=size).normal_means(arguments[0] - STEP, arguments[1])[:, 0]
+    np.testing.assert_allclose((ahead - behind)[:-1] / (2 * STEP), means[1:], rtol=3e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("cap", [1, 2, 5, 20])
+def test_a_capped_poisson_count_varies_no_more_than_its_curvature_says(cap):
+    """Var min(Y, cap) <= Cov(min(Y, cap), Y) = d E min(Y, cap)/d eta; equal where the cap is 1."""
+    for eta in np.linspace(-4.0, 4.0, 33):
+        step = 1e-5
+        slope = (capped(eta + step, cap, None)[0] - capped(eta - step, cap, None)[0]) / (2 * step)
+        assert capped(eta, cap, None)[1] <= slope + 1e-7
+    # The negative binomial has no such bound, so its own variance is taken.
+    slope = (capped(2.0 + 1e-5, 20, 0.5)[0] - capped(2.0 - 1e-5, 20, 0.5)[0]) / 2e-5
+    assert capped(2.0, 20, 0.5)[1] > 2.0 * slope
+
+
+@pytest.mark.parametrize("centre", [-3.0, 0.0, 1.0, 50.0])
+def test_a_positive_total_has_the_law_of_a_positive_laplace_variable(centre):
+    """Against the distribution function of SciPy's Laplace law."""
+    probability = np.array([1e-6, 0.01, 0.3, 0.5, 0.9, 1 - 1e-9])
+    law = stats.laplace(centre, 2.0)
+    got = positive_laplace(centre, 2.0, probability)
+    assert (got > 0).all()
+    np.testing.assert_allclose(1 - law.sf(got) / law.sf(0.0), probability, rtol=1e-6, atol=1e-9)
+
+
+MOMENTS = np.array([[1.0, 0.2], [0.2, 0.5]])
+
+
+def rows(weight, theta=(0.3, -0.8), batch=1280):
+    return row_law(weight, np.tile(MOMENTS, (batch, 1, 1)), np.tile(theta, (batch, 1)), intercept=True)
+
+
+def test_the_score_of_two_classes_varies_as_the_curvature_says():
+    law, count = rows(LogisticWeight()), np.full(1280, 700.0)
+    got = ModelScore().covariances(law, count, np.random.default_rng(0))
+    np.testing.assert_allclose(got, 700.0 * law.curvature)
+
+
+def test_the_score_of_a_linear_fit_varies_by_its_released_total():
+    law, count = rows(ConstantWeight()), np.full(1280, 700.0)
+    got = DispersedScore(total=300.0, noise=1e-9, unit=4.0).covariances(law, count, np.random.default_rng(0))
+    np.testing.assert_allclose(got, 1200.0 * law.moments)
+    rough = DispersedScore(total=300.0, noise=50.0, unit=4.0)
+    spread = rough.covariances(law, count, np.random.default_rng(0))[:, 0, 0].std()
+    assert spread == pytest.approx(4.0 * np.sqrt(2.0) * 50.0, rel=0.2)  # 1,280 draws: 5% each
+
+
+@pytest.mark.parametrize("intercept", [0, 1])
+def test_a_robust_score_varies_as_its_own_matrix_says(intercept):
+    matrix = 900.0 * np.array([[0.4, 0.1], [0.1, 0.2]])
+    placed = matrix if intercept == 0 else matrix[::-1, ::-1]
+    law, count = rows(ConstantWeight()), np.full(1280, 700.0)
+    score = RobustScore(matrix=placed, diagonal_sd=0.1, offdiagonal_sd=0.1, unit=9.0, intercept=intercept)
+    got = score.covariances(law, count, np.random.default_rng(0))
+    assert got.shape == law.moments.shape
+    np.testing.assert_allclose(got.mean(0), 9.0 * matrix, rtol=0.02)

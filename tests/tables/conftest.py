@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pandas as pd
+import pytest
+
+from onedraw.estimators import LogisticRegression
+from onedraw.tables import base
+
+FEATURES = ("age", "dose", "weight")
+
+
+def _patients(n=6000, seed=0):
+    """Columns by name: three features in [-1, 1] and whether a patient died."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1.0, 1.0, (n, 3))
+    died = rng.random(n) < 1.0 / (1.0 + np.exp(-(x @ [1.0, -0.5, 2.0] + 0.3)))
+    return {**{name: x[:, i] for i, name in enumerate(FEATURES)}, "died": died.astype(np.int64)}
+
+
+@pytest.fixture
+def patients():
+    return _patients
+
+
+@pytest.fixture
+def logistic():
+    """A seeded estimator of the patients' model."""
+
+    def made(**options):
+        bounds = dict.fromkeys(FEATURES, (-1.0, 1.0))
+        given = {"epsilon": 1.0, "classes": [0, 1], "feature_bounds": bounds, "random_state": 3, **options}
+        return LogisticRegression(**given)
+
+    return made
+
+
+@pytest.fixture
+def in_memory(logistic):
+    """The fit of the patients in memory."""
+
+    def fitted(**options):
+        frame = pd.DataFrame(_patients())
+        return logistic(**options).fit(frame[list(FEATURES)], frame["died"]).release_
+
+    return fitted
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The patients in three files of row groups of 500, one of them without rows."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table, place = arrow.table(_patients()), tmp_path / "patients"
+    place.mkdir()
+    for i, part in enumerate([table.slice(0, 2500), table.slice(2500, 0), table.slice(2500)]):
+        parquet.write_table(part, place / f"part{i}.parquet", row_group_size=500)
+    return place
+
+
+@pytest.fixture
+def small_look(monkeypatch):
+    """A look of so few records that a small table is a large one."""
+    monkeypatch.setattr(base, "LOOK", 2048)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables on a real cluster of processes: the same release, nothing said about records, and faults."""
+
+import logging
+import math
+import os
+import signal
+import stat
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from onedraw.errors import InvalidInput, TableError
+from onedraw.records import Records
+from onedraw.tables import cluster
+from onedraw.tables.base import pairwise
+from onedraw.tables.cluster import Cluster, Shard
+
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Two workers of one thread, and a nanny for each that brings a new one if it dies."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**options, silence_logs=logging.CRITICAL) as local:
+        yield local
+
+
+@pytest.fixture
+def client(processes):
+    with distributed.Client(processes) as connected:
+        connected.wait_for_workers(2)
+        yield connected
+
+
+def parts(folder):
+    return dd.read_parquet(folder)
+
+
+@pytest.fixture
+def frame(folder):
+    """The folder of patients; a file without rows is a partition without rows."""
+    return parts(folder)
+
+
+def test_a_seed_gives_the_same_release_as_in_memory(client, frame, small_look, logistic, in_memory):
+    found = logistic().fit(frame, target="died").release_
+    np.testing.assert_allclose(found.draws, in_memory().draws, atol=1e-9, rtol=0)
+
+
+def test_a_missing_value_is_refused_without_a_word_about_it(client, folder, patients, small_look, logistic):
+    columns = patients(3500, seed=1)
+    columns["age"][-1] = math.nan
+    pq.write_table(pa.table(columns), folder / "part2.parquet", row_group_size=500)
+    with pytest.raises(InvalidInput, match="'age'") as caught:
+        logistic().fit(parts(folder), target="died")
+    assert caught.value.__cause__ is None
+    assert "nan" not in str(caught.value).lower()
+
+
+def test_a_file_that_ends_early_is_a_typed_error(client, folder, small_look, logistic):
+    frame = parts(folder)
+    path = folder / "part2.parquet"
+    path.write_bytes(path.read_bytes()[:-2000])
+    with pytest.raises(TableError):
+        logistic(neighbours="add_remove").fit(frame, target="died")
+
+
+@pytest.fixture
+def table(client, frame):
+    """The patients on the workers."""
+
+    def read(part):  # a local function is sent by value: workers cannot import this file
+        return Records(
+            features=part[["age", "dose", "weight"]].to_numpy(), response=part["died"].to_numpy(float)
+        )
+
+    return Cluster.of(frame.to_delayed(), read, Records(features=np.empty((0, 3)), response=np.empty(0)))
+
+
+def kernel(seconds):
+    """Sums of the features, which take their time."""
+
+    def summed(block):
+        time.sleep(seconds)
+        return (block.features.sum(axis=0),)
+
+    return summed
+
+
+def test_a_table_that_changes_between_two_passes_is_found(client, frame, monkeypatch, small_look, logistic):
+    plain = Cluster.check
+
+    def check_then_change(self, checks, rng):
+        plain(self, checks, rng)
+        self.held.sizes[0] = (self.held.sizes[0][0], 1)
+
+    monkeypatch.setattr(Cluster, "check", check_then_change)
+    with pytest.raises(TableError, match="changed"):
+        logistic().fit(frame, target="died")
+
+
+def test_keys_are_random_and_folders_closed(client, frame, small_look, logistic):
+    seen, plain = [], client.submit
+
+    def submit(*arguments, **options):
+        seen.append(options["key"])
+        return plain(*arguments, **options)
+
+    client.submit = submit
+    logistic().fit(frame, target="died")
+    assert len(seen) == len(set(seen)) > 0
+    assert all(len(key) == len("onedraw-") + 24 and key.startswith("onedraw-") for key in seen)
+    folders = client.run(lambda dask_worker: os.stat(dask_worker.local_directory).st_mode)
+    assert {stat.S_IMODE(mode) for mode in folders.values()} == {0o700}
+
+
+def test_sums_of_many_partitions_are_added_in_the_order_of_pairs(client, table, monkeypatch):
+    expected = table.sum(kernel(0.0))[0]
+    table.held.shards[:], table.held.sizes[:] = table.held.shards * 5, table.held.sizes * 5
+    monkeypatch.setattr(cluster, "FAN", 4)
+    parts = [part[0] for part in (_part(table, i) for i in range(3)) if part is not None] * 5
+    np.testing.assert_array_equal(table.sum(kernel(0.0))[0], pairwise([(part,) for part in parts])[0])
+    np.testing.assert_allclose(table.sum(kernel(0.0))[0], 5 * expected)
+
+
+def _part(table, place):
+    block = table.held.shards[place].result().content
+    return (block.features.sum(axis=0),) if len(block) else None
+
+
+def test_without_a_cluster_the_error_says_how_to_start_one(frame, small_look, logistic):
+    with pytest.raises(InvalidInput, match=r"distributed\.Client"):
+        logistic(neighbours="add_remove").fit(frame, target="died")
+
+
+def test_a_shard_shows_nothing_and_errors_of_workers_quote_nothing():
+    assert repr(Shard(np.arange(3))) == "Shard(...)"
+
+    def careless(block):
+        raise ValueError(f"61 years: {block}")
+
+    failure = cluster._sum(Shard(((), careless)), Shard(np.zeros(0)), Shard((0, 0)))
+    assert failure.message == ""
+
+
+# -- last, as new workers have to import everything
+
+
+def test_the_number_of_workers_does_not_change_a_bit(client, processes, frame, small_look, logistic):
+    two = logistic().fit(frame, target="died").release_
+    processes.scale(1)
+    try:
+        while len(client.scheduler_info(n_workers=-1)["workers"]) > 1:
+            time.sleep(0.05)
+        one = logistic().fit(frame, target="died").release_
+    finally:
+        processes.scale(2)
+    assert one.draws == two.draws
+
+
+def test_a_killed_worker_costs_time_and_nothing_else(client, table, patients):
+    """One worker dies in mid-pass; its blocks are read again elsewhere, and the sum is the same."""
+    expected = table.sum(kernel(0.0))[0]
+    columns = patients()
+    np.testing.assert_allclose(expected, [columns[name].sum() for name in ("age", "dose", "weight")])
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(table.sum(kernel(1.0))[0]), daemon=True)
+    waiting.start()
+    time.sleep(0.5)
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    waiting.join(timeout=60)
+    np.testing.assert_array_equal(found, [expected])
