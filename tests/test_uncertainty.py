@@ -520,6 +520,29 @@ def test_two_classes_know_as_much_whichever_way_they_are_written() -> None:
     assert contrasts.growth == pytest.approx(plain.growth, rel=1e-3)
 
 
+@pytest.mark.parametrize("intercept", [0.0, -1.0, -2.5, -3.5, -4.5])
+def test_what_has_drifted_is_led_back_to_where_it_came_from(intercept: float) -> None:
+    """Also where one outcome is rare (3% at -3.5), and the drift changes steeply with the intercept."""
+    records, features, spread = 2500.0, 5, 0.9
+    rate = drift_rate(Bernoulli(), 2.0, num_features=features, intercept=[intercept], spread=[spread])
+    grown = spread / features**0.5 * (1.0 + rate.growth / records)
+    found = released_information(
+        Bernoulli(),
+        2.0,
+        coefficients=np.full((1, features), grown),
+        variances=np.full((1, features), 1.0 / (records * rate.curvature)),
+        intercepts=np.array([intercept + rate.shift[0] / records]),
+        noise=0.0,
+        draws=10**9,
+        effective_records=records,
+        intercept_variance=1.0 / (records * rate.curvature),
+        scale=None,
+    )
+    assert found is not None
+    assert found.shift[0] == pytest.approx(rate.shift[0] / records, rel=0.03, abs=1e-9)
+    assert found.predictor_variance == pytest.approx(6.0 / (records * rate.curvature), rel=0.03)
+
+
 @pytest.mark.parametrize(
     "family",
     [

@@ -22,9 +22,11 @@ given the coefficients is its inverse. All of this is post-processing.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import optimize
 
 from onedraw.families import Family
 from onedraw.types import Array
@@ -33,8 +35,10 @@ from onedraw.uncertainty.residual_scale import ScaleLaw
 
 LARGEST_VARIANCE = 0.5
 """Intervals are given if the linear predictor has at most this variance under one draw."""
-FIRST_SPREAD, LARGEST_SPREAD = 1.0, 4.0
-"""The spread of a linear predictor over records is sought from the first on, and held below the second."""
+LARGEST_SPREAD = 4.0
+"""The spread of a linear predictor over records is sought below this."""
+TOLERANCE = 1e-5
+"""Of shares of the largest spread, and of released intercepts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +119,7 @@ def released_information(
     coefficient^2/(variance n w h). The inverse of a sample variance is too large by (k-1)/(k-3), the square
     of a mean by the mean's own variance.
     """
-    q, d = coefficients.shape
+    d = coefficients.shape[1]
     size = d + int(intercept_variance is not None)
     if effective_records is None and intercept_variance is None:
         return None
@@ -127,27 +131,58 @@ def released_information(
         return _location(family, beta, scale, size, effective_records)
     unbiased = (draws - 3.0) / (draws - 1.0)
     signal = (unbiased * np.square(coefficients) / np.maximum(variances, 1e-300)).sum(axis=1) - noise * d
-    spread, rate = np.full(q, FIRST_SPREAD / math.sqrt(q)), None
-    centre = intercepts
-    for _ in range(4):  # curvature, spread and drift depend on one another; four rounds settle three digits
+    released = np.sqrt(np.maximum(signal, 0.0))
+
+    def at(kept: float, share: float) -> Information:
+        """Where the intercepts were ``kept`` of the released ones, and the spread a share of the largest."""
         rate = drift_rate(
             family,
             beta,
             num_features=d,
-            intercept=centre.tolist(),
-            spread=np.minimum(spread, LARGEST_SPREAD).tolist(),
+            intercept=(kept * intercepts).tolist(),
+            spread=(share * LARGEST_SPREAD * _direction(released)).tolist(),
         )
-        if effective_records is None:
+        records = effective_records
+        if records is None:
             assert intercept_variance is not None
-            information = 1.0 / intercept_variance
-        else:
-            information = effective_records * rate.curvature
-        found = _described(family, rate, size, information / rate.curvature)
-        # The released values have drifted already.
-        spread = np.sqrt(np.maximum(signal, 0.0) / information) / max(1.0, 1.0 + found.growth)
-        centre = intercepts - np.clip(found.shift, -0.5 * np.abs(intercepts), 0.5 * np.abs(intercepts))
-    assert rate is not None
-    return found
+            records = 1.0 / (intercept_variance * rate.curvature)
+        return _described(family, rate, size, records)
+
+    def found(kept: float) -> Information:
+        # A spread s is released as s sqrt(n w h) (1 + growth); curvature h and growth depend on s.
+        def surplus(share: float) -> float:
+            known = at(kept, share)
+            size_of = share * LARGEST_SPREAD * math.sqrt(known.per_parameter)
+            return size_of * max(1.0, 1.0 + known.growth) - float(np.linalg.norm(released))
+
+        return at(kept, _root(surplus))
+
+    def outside(kept: float) -> float:
+        """How far these intercepts would have drifted beyond the released ones, relative to them."""
+        square = float(intercepts @ intercepts)
+        shift = found(kept).shift
+        return kept - 1.0 + (float(shift @ intercepts) / square if square else 0.0)
+
+    return found(_root(outside))
+
+
+def _direction(released: Array) -> Array:
+    """The direction of a vector; all entries alike where it is zero."""
+    length = float(np.linalg.norm(released))
+    return released / length if length else np.full(len(released), 1.0 / math.sqrt(len(released)))
+
+
+def _root(function: Callable[[float], float]) -> float:
+    """Where an increasing function, negative at 0, crosses 0 in [0, 1]; 1 where it does not.
+
+    Bracketed: curvature, spread and drift depend on one another so steeply where one outcome is rare that
+    putting one into the other again and again goes back and forth between too little and too much for ever.
+    """
+    if function(1.0) <= 0.0:
+        return 1.0
+    if function(0.0) >= 0.0:
+        return 0.0
+    return float(optimize.brentq(function, 0.0, 1.0, xtol=TOLERANCE))
 
 
 def _described(family: Family, rate: DriftRate, size: int, effective_records: float) -> Information:
