@@ -146,10 +146,15 @@ def test_rate_ratios_where_counts_were_fitted(several_draws):
     assert several_draws["poisson"].summary(exponentiate=True).quantity == "rate ratio"
 
 
-@pytest.mark.parametrize("kind", ["linear", "multinomial"])
-def test_exponentials_without_a_meaning_are_refused(several_draws, kind):
-    with pytest.raises(InvalidInput, match=f"coefficients of a {kind} model are no logarithms"):
-        several_draws[kind].summary(exponentiate=True)
+def test_odds_ratios_of_three_classes_say_what_they_are_against(several_draws):
+    found = several_draws["multinomial"].summary(exponentiate=True)
+    assert found.quantity == "odds ratio"
+    assert "against the geometric mean of all classes" in found.notes[-1]
+
+
+def test_exponentials_without_a_meaning_are_refused(several_draws):
+    with pytest.raises(InvalidInput, match="coefficients of a linear model are no logarithms"):
+        several_draws["linear"].summary(exponentiate=True)
 
 
 # -- forms

@@ -110,7 +110,6 @@ def sized(records, **facts):
     ("shape", "message"),
     [
         (sized(100), "too few for intervals: about .* would be the least"),
-        (sized(10**6, family=Categorical(num_classes=3), classes=(0, 1, 2)), "more than two classes"),
         (sized(10**6, fit_intercept=False, feature_bounds=None), "need declared feature bounds"),
         (sized(10**6, fit_intercept=False, family=Gaussian()), "need an intercept"),
     ],
@@ -120,6 +119,14 @@ def test_a_curvature_that_gives_no_intervals_is_refused_beforehand(shape, messag
         TiltedFit(inference=inference).calibrate(Request(epsilon=1.0), shape)
     assert "inference=False" in str(refused.value)
     assert TiltedFit().calibrate(Request(epsilon=1.0), shape).terms_of_curvature is None
+
+
+def test_robust_errors_of_three_classes_are_refused_beforehand():
+    shape = sized(10**6, family=Categorical(num_classes=3), classes=(0, 1, 2))
+    with pytest.raises(InvalidInput, match="not for three or more classes") as refused:
+        TiltedFit(inference="robust").calibrate(Request(epsilon=1.0), shape)
+    assert "inference=True" in str(refused.value)
+    assert TiltedFit(inference=True).calibrate(Request(epsilon=1.0), shape).terms_of_curvature is not None
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Noisy curvatures: the moments of their noise, and the density ratio of the symmetrised Wishart law."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 from scipy import stats
 
 from onedraw.errors import InvalidInput
+from onedraw.families.categorical import contrast_basis
 from onedraw.tilted.curvature import CurvatureLaw, curvature_law
+from onedraw.tilted.softmax_loss import Softmax
 
 DRAWS = 20_000
 
@@ -131,3 +134,31 @@ def test_released_matrices_are_symmetric_and_have_the_stated_noise(dim, entry, d
 def test_a_share_out_of_range_is_refused():
     with pytest.raises(InvalidInput, match="diagonal_share"):
         curvature_law(dim=2, trace=1.0, entry=None, epsilon=1.0, diagonal_share=1.0)
+
+
+@pytest.mark.parametrize("classes", [3, 5])
+def test_a_record_of_several_classes_reaches_the_bounds_that_its_noise_is_scaled_by(classes):
+    """Every sensitivity of the guarantee is found by a search: a bound twice as small or as large fails."""
+    rng, p, loss = np.random.default_rng(classes), 3, Softmax(classes=classes)
+    pairs = [0.5 * (a + b) for a, b in itertools.combinations(np.eye(classes), 2)]
+    corners = [np.full(classes, 1.0 / classes), *pairs, *np.eye(classes)]
+    logits = np.log(np.concatenate([corners, rng.dirichlet(np.ones(classes), 300)]) + 1e-12)
+    _, variance = loss.slope_and_curvature(np.zeros(len(logits)), logits @ contrast_basis(classes))
+    z = rng.choice([-1.0, 1.0], (len(logits), p))
+    dim = (classes - 1) * p
+    added = np.einsum("nab,ni,nj->naibj", variance, z, z).reshape(len(logits), dim, dim)
+    law = curvature_law(
+        dim=dim, trace=p * loss.trace_bound, entry=loss.curvature_bound, epsilon=2.0, diagonal_share=0.5
+    )
+    assert law.diagonal == "cube"
+    diagonal = added[:, range(dim), range(dim)]
+    assert (diagonal >= -1e-12).all()
+    assert np.abs(diagonal[:, None] - diagonal[None]).max() == pytest.approx(law.diagonal_scale, rel=1e-6)
+    upper = np.triu_indices(dim, 1)
+    largest = np.abs(added[:, upper[0], upper[1]]).max()
+    assert largest == pytest.approx(loss.curvature_bound, rel=1e-6)
+    # Replace-one moves the Wishart's exponent by both traces over twice its scale: epsilon 1 in all.
+    trace = np.trace(added, axis1=1, axis2=2).max()
+    wishart = curvature_law(dim=dim, trace=p * loss.trace_bound, entry=None, epsilon=2.0, diagonal_share=0.5)
+    assert 2.0 * trace / (2.0 * wishart.off_diagonal_scale) == pytest.approx(1.0, rel=1e-6)
+    assert np.linalg.eigvalsh(added).min() >= -1e-9

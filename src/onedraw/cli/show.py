@@ -19,8 +19,8 @@ from onedraw.release.release import SEEDED
 from onedraw.release.text import visible
 from onedraw.reports.release import release_page
 from onedraw.uncertainty import Intervals, named_estimates, summarise
+from onedraw.uncertainty.from_curvature import ratio_of
 from onedraw.uncertainty.rendering import lines
-from onedraw.uncertainty.summary import ratio_of
 
 OTHER_FORMS = {
     NetworkModel.form: "neural network, weights (w) and biases (b) by layer",

@@ -57,7 +57,7 @@ class Regression(PrivateEstimator):
     def summary(self, level: float = 0.95, *, exponentiate: bool = False) -> Intervals:
         """Estimates, standard errors, z, p and intervals in original units; ``str()`` is an aligned table.
 
-        ``exponentiate`` gives odds ratios (two classes) or rate ratios (counts). All of it is computed from
+        ``exponentiate`` gives odds ratios (classes) or rate ratios (counts). All of it is computed from
         the release: ``release_.summary()`` gives the same numbers to whoever holds the file. See
         ``onedraw.uncertainty`` for what is assumed, and which releases have intervals.
         """
@@ -97,14 +97,20 @@ class Regression(PrivateEstimator):
         return np.array(self.summary().standard_error)
 
     def contrast(
-        self, contrasts: Contrasts, value: float | Sequence[float] = 0.0, level: float = 0.95
+        self,
+        contrasts: Contrasts,
+        value: float | Sequence[float] = 0.0,
+        level: float = 0.95,
+        *,
+        exponentiate: bool = False,
     ) -> Intervals:
         """Linear combinations of parameters with intervals, and the p-values of their being ``value``.
 
         ``model.contrast({"age": 10})`` is the effect of ten years; a list of such dicts, or an array with one
-        column for each row of ``summary()``, gives several at once.
+        column for each row of ``summary()``, gives several at once. ``exponentiate`` makes them odds ratios
+        or rate ratios: of three classes ``{"age [b]": 1, "age [a]": -1}`` is that of b against a.
         """
-        return self._inference().contrast(contrasts, value, level)
+        return self._inference().contrast(contrasts, value, level, exponentiate=exponentiate)
 
     def wald_test(
         self, contrasts: Contrasts | Sequence[str], value: float | Sequence[float] = 0.0
@@ -115,6 +121,7 @@ class Regression(PrivateEstimator):
     def mean_interval(self, X: Any, level: float = 0.95) -> Array:
         """(n, 2): intervals of the mean response at rows X: a probability, a mean, or a rate.
 
+        Three or more classes have the intervals of all their probabilities, (n, classes, 2).
         They are about the mean, not about a new observation, and about one row at a time. Their middle is
         that of ``summary()``, not that of ``predict``, which the ridge pulls.
         """

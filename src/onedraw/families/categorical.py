@@ -67,6 +67,10 @@ class Categorical(MassFunction):
     handy_betas: ClassVar[tuple[float, ...]] = (1.5, 2.0, 2.5)
     compares_with_weight_one: ClassVar[bool] = True
     has_intervals: ClassVar[bool] = True
+    ratio: ClassVar[str | None] = "odds ratio"
+    exponential_intercept: ClassVar[str] = (
+        "the odds of its class where every feature is 0; odds are against the geometric mean of all classes"
+    )
 
     def __post_init__(self) -> None:
         whole(minimum=2, num_classes=self.num_classes)

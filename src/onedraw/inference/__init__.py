@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inference from a release alone: estimates, intervals and tests from parameters and a noisy curvature."""
 
+from onedraw.inference.classes import ClassWeight
 from onedraw.inference.from_release import Inference, infer, infer_many
 from onedraw.inference.mixture import NormalMixture, WaldTest
 from onedraw.inference.released import NormalTilt, Released, TiltLaw
@@ -15,6 +16,7 @@ from onedraw.inference.weight import (
 )
 
 __all__ = [
+    "ClassWeight",
     "ConstantWeight",
     "CountVariance",
     "CountWeight",

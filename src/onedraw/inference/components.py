@@ -10,19 +10,26 @@ Given (M, count, b) the equation is solved for theta* at S = 0 by Newton's metho
 released point, which the ridge pulls towards theta_0, where the curvature is another. S moves the solution by
 H^-1 S, H the curvature *at the solution*, so theta* is normal with covariance H^-1 K H^-1 (``score``).
 
+Where the curvature is L G L' and not the L L' of the rows (``misfit``), a shift t moves the parameters by
+L^-T G^-1 L^-1 t to first order, which is what L G^-1 L^-1 t does to those of the rows: this is solved for.
+
 >>> import numpy as np
 >>> from onedraw.inference.weight import ConstantWeight
->>> point, inverse, _ = solved(
+>>> found = solved(
 ...     ConstantWeight(), np.eye(2)[None], np.array([100.0]), np.array([[1.0, 2.0]]), np.array([[10.0, 0.0]]),
 ...     intercept=True)
->>> point.round(3).tolist(), inverse[0].diagonal().round(3).tolist()
+>>> found.point.round(3).tolist(), found.inverse[0].diagonal().round(3).tolist()
 ([[1.1, 2.0]], [0.01, 0.01])
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
+from onedraw.inference.classes import ClassRowLaw, ClassWeight
 from onedraw.inference.curvature import RowLaw, row_law
 from onedraw.inference.weight import Weight
 from onedraw.types import Array
@@ -30,29 +37,62 @@ from onedraw.types import Array
 ITERATIONS = 10
 LONGEST = 2.0
 """The longest Newton step, in standard deviations of the linear predictor plus the step's own length."""
+SETTLED = 1e-8
+"""Steps of at most this length end the iteration."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solved:
+    """The parameters (B, n) that explain a release, with the law and the number of the rows there."""
+
+    point: Array
+    law: RowLaw | ClassRowLaw
+    count: Array  # (B,)
+    ratio: Array | None = None  # (B, n, n), G of ``misfit``
+
+    @cached_property
+    def curvature(self) -> Array:
+        """H (B, n, n), a sum over records."""
+        out = self.count[:, None, None] * self.law.curvature
+        if self.ratio is None:
+            return np.asarray(out)
+        factor = np.linalg.cholesky(out)
+        return np.asarray(factor @ self.ratio @ factor.transpose(0, 2, 1))
+
+    @cached_property
+    def inverse(self) -> Array:
+        """H^-1 (B, n, n)."""
+        return np.asarray(np.linalg.inv(self.curvature), dtype=np.float64)
 
 
 def solved(
-    weight: Weight,
+    weight: Weight | ClassWeight,
     moments: Array,
     count: Array,
     theta: Array,
     shift: Array,
     *,
     intercept: bool,
-) -> tuple[Array, Array, RowLaw]:
-    """The parameters (B, p) that explain the release, H^-1 (B, p, p) and the rows' law there.
+    ratio: Array | None = None,
+) -> Solved:
+    """The true parameters for every draw of the rows.
 
-    ``shift`` (B, p) is R (theta^ - theta_0) + b.
+    ``shift`` (B, n) is R (theta^ - theta_0) + b; ``ratio`` is G where the curvature is not that of the rows.
     """
-    released = row_law(weight, moments, theta, intercept=intercept).score
-    target = released + shift / count[:, None]
+    law = row_law(weight, moments, theta, intercept=intercept)
+    if ratio is not None:
+        factor = np.linalg.cholesky(law.curvature)
+        shift = (factor @ np.linalg.solve(ratio, np.linalg.solve(factor, shift[:, :, None])))[:, :, 0]
+    target = law.score + shift / count[:, None]
     point = theta.copy()
     for _ in range(ITERATIONS):
-        law = row_law(weight, moments, point, intercept=intercept)
         step = np.linalg.solve(law.curvature, (target - law.score)[:, :, None])[:, :, 0]
-        length = np.sqrt(np.maximum(np.einsum("bi,bij,bj->b", step, moments, step), 1e-300))
+        parts = step.reshape(len(step), -1, moments.shape[1])
+        length = np.sqrt(
+            np.maximum(np.einsum("bqi,bij,bqj->b", parts, moments, parts, optimize=True), 1e-300)
+        )
         point = point + step * np.minimum(1.0, LONGEST / length)[:, None]
-    law = row_law(weight, moments, point, intercept=intercept)
-    inverse = np.linalg.inv(count[:, None, None] * law.curvature)
-    return point, np.asarray(inverse, dtype=np.float64), law
+        law = row_law(weight, moments, point, intercept=intercept)
+        if length.max() < SETTLED:
+            break
+    return Solved(point=point, law=law, count=count, ratio=ratio)

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onedraw.inference.classes import ClassRowLaw, ClassWeight, class_row_law
 from onedraw.inference.weight import Weight
 from onedraw.types import Array
 
@@ -86,11 +87,16 @@ class RowLaw:
         return np.asarray(out)
 
 
-def row_law(weight: Weight, moments: Array, theta: Array, *, intercept: bool) -> RowLaw:
+def row_law(
+    weight: Weight | ClassWeight, moments: Array, theta: Array, *, intercept: bool
+) -> RowLaw | ClassRowLaw:
     """The law of rows with ``moments`` (B, p, p) at ``theta`` (B, p); rows have mean 0 without an intercept.
 
-    With an intercept it is coordinate 0, and moments[:, 0, 0] must be 1.
+    With an intercept it is coordinate 0, and moments[:, 0, 0] must be 1. Several classes have parameters
+    (B, q p).
     """
+    if isinstance(weight, ClassWeight):
+        return class_row_law(weight, moments, theta, intercept=intercept)
     mean = moments[:, :, 0] if intercept else np.zeros_like(theta)
     centre = (mean * theta).sum(1)
     slope = (moments @ theta[:, :, None])[:, :, 0] - mean * centre[:, None]

@@ -40,9 +40,11 @@ import numpy as np
 
 from onedraw.errors import InvalidInput
 from onedraw.inference.components import solved
+from onedraw.inference.curvature import row_law
 from onedraw.inference.hmc import Chains
+from onedraw.inference.misfit import ratios, variances
 from onedraw.inference.mixture import NORMAL, NormalMixture, WaldTest
-from onedraw.inference.moments import MomentSpace
+from onedraw.inference.moments import MomentPoint, MomentSpace
 from onedraw.inference.noisy import NoisyCurvature
 from onedraw.inference.released import Released
 from onedraw.inference.sampling import sample_moments
@@ -115,17 +117,21 @@ def infer_many(releases: Sequence[Released]) -> list[Inference]:
     common = (first.dim, first.intercept, first.weight, first.count_sd)
     if any((r.dim, r.intercept, r.weight, r.count_sd) != common for r in releases):
         raise InvalidInput("Expected releases of one model (dimension, intercept, weight), got several.")
-    space = MomentSpace(dim=first.dim, intercept=first.intercept is not None, count_sd=first.count_sd)
+    space = MomentSpace(dim=first.columns, intercept=first.intercept is not None, count_sd=first.count_sd)
     rng = np.random.default_rng(SEED)
     chains = _sample(releases, space, rng)
     return [_mix(r, space, draws, rng) for r, draws in zip(releases, chains.draws, strict=True)]
 
 
 def _sample(releases: Sequence[Released], space: MomentSpace, rng: np.random.Generator) -> Chains:
+    matrix = np.stack([r.curvature[np.ix_(r.order, r.order)] for r in releases])
+    diagonal_sd = np.array([r.diagonal_sd for r in releases])
+    sizes = np.maximum(np.diagonal(matrix, axis1=1, axis2=2), diagonal_sd[:, None])
     noisy = NoisyCurvature(
-        matrix=np.stack([r.curvature[np.ix_(r.order, r.order)] for r in releases]),
-        diagonal_sd=np.array([r.diagonal_sd for r in releases]),
+        matrix=matrix,
+        diagonal_sd=diagonal_sd,
         offdiagonal_sd=np.array([r.offdiagonal_sd for r in releases]),
+        misfit=variances(sizes) if releases[0].predictors > 1 else None,
     )
     theta = np.stack([r.theta[r.order] for r in releases])
     count = np.array([r.count for r in releases])
@@ -138,26 +144,41 @@ def _mix(released: Released, space: MomentSpace, draws: Array, rng: np.random.Ge
     tilt = np.stack([released.tilt.sample(rng) for _ in range(half)])[:, order]
     # The law of b is symmetric: with every b its mirror image, so that the centre has no noise of its own.
     shift = released.pull[order] + np.concatenate([tilt, -tilt])
-    count = released.count * np.exp(np.tile(point.log_count, 2 * TILTS))
-    means, inverse, law = solved(
+    ratio = _ratios(released, space, point, rng)
+    truth = solved(
         released.weight,
         np.concatenate([point.moments] * 2 * TILTS),
-        count,
+        released.count * np.exp(np.tile(point.log_count, 2 * TILTS)),
         np.repeat(released.theta[order][None], 2 * half, axis=0),
         shift,
         intercept=space.intercept,
+        ratio=None if ratio is None else np.concatenate([ratio] * 2 * TILTS),
     )
-    score = released.noise_ratio * released.score.covariances(law, count, rng)
-    covariances = inverse @ score @ inverse
+    score = released.noise_ratio * released.score.covariances(truth, rng)
+    covariances = truth.inverse @ score @ truth.inverse
     back = np.argsort(order)
-    mixture = NormalMixture(means=means[:, back], covariances=covariances[:, back][:, :, back])
-    known = covariances + released.tilt.variance * (inverse @ inverse)
+    mixture = NormalMixture(means=truth.point[:, back], covariances=covariances[:, back][:, :, back])
+    known = covariances + released.tilt.variance * (truth.inverse @ truth.inverse)
     # The median over the components of the standard errors that a known curvature would give (p,).
     given = np.sqrt(np.median(np.diagonal(known, axis1=1, axis2=2), axis=0))[back]
     inflation = mixture.standard_error / given
     sizes = point.log_count[:, None] + 2.0 * np.log(point.scale)
     reason = _reason(released, mixture, inflation, float(sizes.std(axis=0).max()))
     return Inference(law=mixture, inflation=inflation, reason=reason)
+
+
+def _ratios(
+    released: Released, space: MomentSpace, point: MomentPoint, rng: np.random.Generator
+) -> Array | None:
+    """How the curvature differs from that of the rows, a draw for each of theirs; None for one predictor."""
+    if released.predictors == 1:
+        return None
+    order, draws = released.order, len(point.log_count)
+    theta = np.repeat(released.theta[order][None], draws, axis=0)
+    law = row_law(released.weight, point.moments, theta, intercept=space.intercept)
+    model = (released.count * np.exp(point.log_count))[:, None, None] * law.curvature
+    matrix = released.curvature[np.ix_(order, order)]
+    return ratios(matrix, released.diagonal_sd, released.offdiagonal_sd, model, rng)
 
 
 def _reason(released: Released, law: NormalMixture, inflation: Array, hidden: float) -> str | None:

@@ -26,6 +26,7 @@ from functools import cached_property
 
 import numpy as np
 
+from onedraw.inference.classes import ClassWeight
 from onedraw.inference.curvature import row_law
 from onedraw.inference.moments import MomentSpace
 from onedraw.inference.weight import Weight
@@ -39,14 +40,20 @@ class NoisyCurvature:
     matrix: Array  # (B, p, p), symmetric
     diagonal_sd: Array  # (B,)
     offdiagonal_sd: Array  # (B,)
+    misfit: Array | None = None
+    """Variances (B, p, p) by which the matrix may differ from its formula, beside the noise."""
 
     def precision(self) -> Array:
         """The matrix (B, p, p) of weights with which squared deviations add up; a pair is counted twice."""
         p = self.matrix.shape[1]
-        out = np.empty_like(self.matrix)
-        out[:] = 0.5 / self.offdiagonal_sd[:, None, None] ** 2
-        out[:, np.arange(p), np.arange(p)] = 1.0 / self.diagonal_sd[:, None] ** 2
-        return out
+        variance = np.empty_like(self.matrix)
+        variance[:] = self.offdiagonal_sd[:, None, None] ** 2
+        variance[:, np.arange(p), np.arange(p)] = self.diagonal_sd[:, None] ** 2
+        if self.misfit is not None:
+            variance += self.misfit
+        out = 0.5 / variance
+        out[:, np.arange(p), np.arange(p)] *= 2.0
+        return np.asarray(out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +61,7 @@ class CurvatureDensity:
     """The log posterior density of the free coordinates of M, batched over releases."""
 
     space: MomentSpace
-    weight: Weight
+    weight: Weight | ClassWeight
     theta: Array  # (B, p), the released parameters
     count: Array  # (B,)
     noisy: NoisyCurvature

@@ -22,6 +22,7 @@ import numpy as np
 
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
+from onedraw.inference.classes import ClassWeight
 from onedraw.inference.score import ModelScore, ScoreLaw
 from onedraw.inference.weight import LogisticWeight, Weight
 from onedraw.types import Array
@@ -64,8 +65,9 @@ class Released:
     curvature: H~ (p, p), with the standard deviations of its noise on and off the diagonal.
     count: the number of records, or an estimate of it where it is private; then give a wide ``count_sd``, the
         standard deviation of its logarithm.
-    weight: how records' curvature depends on the predictor.
-    intercept: the position of the intercept, None without one.
+    weight: how records' curvature depends on the predictor. Several classes have parameters (q, p), row by
+        row, and a curvature of as many rows and columns.
+    intercept: the position of the intercept in a row, None without one.
     score: what is known of the covariance K of the score; by the model it is the curvature.
     noise_ratio: how many times K counts: the largest number of rows of a person.
     useful: the longest half-width of a 95% interval that says something, in units of the working
@@ -81,7 +83,7 @@ class Released:
     count: float
     centre: Array | None = None
     count_sd: float = 0.1
-    weight: Weight = field(default_factory=LogisticWeight)
+    weight: Weight | ClassWeight = field(default_factory=LogisticWeight)
     intercept: int | None = 0
     score: ScoreLaw = field(default_factory=ModelScore)
     noise_ratio: float = 1.0
@@ -100,14 +102,28 @@ class Released:
             raise InvalidInput(f"Expected curvature of shape {(p, p)}, got shape {self.curvature.shape}.")
         if self.centre is not None and self.centre.shape != (p,):
             raise InvalidInput(f"Expected centre of shape {(p,)}, got shape {self.centre.shape}.")
-        if self.intercept is not None and not 0 <= self.intercept < p:
-            raise InvalidInput(f"Expected intercept to be None or a position < {p}, got {self.intercept!r}.")
+        if p % self.predictors:
+            raise InvalidInput(f"Expected parameters of {self.predictors} predictors, got {p} of them.")
+        if self.intercept is not None and not 0 <= self.intercept < self.columns:
+            raise InvalidInput(
+                f"Expected intercept to be None or a position < {self.columns}, got {self.intercept!r}."
+            )
         if not (np.isfinite(self.theta).all() and np.isfinite(self.curvature).all()):
             raise InvalidInput("Expected finite parameters and curvature, got others.")
 
     @property
     def dim(self) -> int:
         return len(self.theta)
+
+    @property
+    def predictors(self) -> int:
+        """How many linear predictors a record has: one less than classes, if there are several."""
+        return self.weight.predictors if isinstance(self.weight, ClassWeight) else 1
+
+    @property
+    def columns(self) -> int:
+        """Entries of a row."""
+        return self.dim // self.predictors
 
     @property
     def pull(self) -> Array:
@@ -117,6 +133,7 @@ class Released:
 
     @property
     def order(self) -> Array:
-        """The positions of the parameters, the intercept first."""
-        rest = [j for j in range(self.dim) if j != self.intercept]
-        return np.array(rest if self.intercept is None else [self.intercept, *rest])
+        """The positions of the parameters, the intercept of each predictor first."""
+        rest = [j for j in range(self.columns) if j != self.intercept]
+        row = np.array(rest if self.intercept is None else [self.intercept, *rest])
+        return np.asarray(self.columns * np.arange(self.predictors)[:, None] + row).ravel()

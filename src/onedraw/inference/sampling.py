@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from onedraw.inference.classes import ClassWeight
 from onedraw.inference.hmc import Chains, Schedule, sample
 from onedraw.inference.moments import MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
@@ -33,7 +34,7 @@ to more than a per cent anyway."""
 def sample_moments(
     released: NoisyCurvature,
     space: MomentSpace,
-    weight: Weight,
+    weight: Weight | ClassWeight,
     theta: Array,
     count: Array,
     rng: np.random.Generator,
@@ -53,9 +54,11 @@ def sample_moments(
             matrix=each(noisy.matrix),
             diagonal_sd=each(noisy.diagonal_sd),
             offdiagonal_sd=each(noisy.offdiagonal_sd),
+            misfit=None if noisy.misfit is None else each(noisy.misfit),
         ),
     )
-    start, precision = _start(space, noisy.matrix, noisy.diagonal_sd, noisy.offdiagonal_sd, count)
+    summed, spread = _summed(noisy.matrix, space.dim)
+    start, precision = _start(space, summed, spread * noisy.diagonal_sd, spread * noisy.offdiagonal_sd, count)
     noise = rng.standard_normal((len(noisy.matrix), CHAINS, space.size))
     places = start[:, None, :] + 0.5 * noise / np.sqrt(precision)[:, None, :]
     return sample(density, places, 1.0 / precision, SCHEDULE, rng)
@@ -68,7 +71,15 @@ def _floored(released: NoisyCurvature) -> NoisyCurvature:
         matrix=released.matrix,
         diagonal_sd=np.maximum(released.diagonal_sd, finest),
         offdiagonal_sd=np.maximum(released.offdiagonal_sd, finest),
+        misfit=released.misfit,
     )
+
+
+def _summed(matrix: Array, dim: int) -> tuple[Array, float]:
+    """The sum (R, dim, dim) of the diagonal blocks of several predictors, and by how much its noise grows."""
+    predictors = matrix.shape[1] // dim
+    blocks = matrix.reshape(-1, predictors, dim, predictors, dim)
+    return np.einsum("raiaj->rij", blocks), float(np.sqrt(predictors))
 
 
 def _start(

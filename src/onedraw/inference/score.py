@@ -23,7 +23,8 @@ taken m times, ``Released.noise_ratio``.
 >>> from onedraw.inference.curvature import row_law
 >>> from onedraw.inference.weight import ConstantWeight
 >>> law = row_law(ConstantWeight(), np.eye(2)[None], np.zeros((1, 2)), intercept=True)
->>> ModelScore().covariances(law, np.array([50.0]), np.random.default_rng(0))[0].tolist()
+>>> truth = Solved(point=np.zeros((1, 2)), law=law, count=np.array([50.0]))
+>>> ModelScore().covariances(truth, np.random.default_rng(0))[0].tolist()
 [[50.0, 0.0], [0.0, 50.0]]
 """
 
@@ -35,7 +36,8 @@ from typing import Protocol
 import numpy as np
 
 from onedraw._validate import positive
-from onedraw.inference.curvature import RowLaw, row_law
+from onedraw.inference.components import Solved
+from onedraw.inference.curvature import row_law
 from onedraw.inference.moments import MomentSpace
 from onedraw.inference.noisy import NoisyCurvature
 from onedraw.inference.sampling import sample_moments
@@ -49,8 +51,8 @@ MEAN_SQUARE = 1.0 / 3.0
 class ScoreLaw(Protocol):
     """The covariance of the score, one draw of it for each draw of the moments."""
 
-    def covariances(self, law: RowLaw, count: Array, rng: np.random.Generator) -> Array:
-        """K (B, p, p) for rows with ``law`` at the truth and effective numbers ``count`` (B,) of them."""
+    def covariances(self, truth: Solved, rng: np.random.Generator) -> Array:
+        """K (B, n, n) at the true parameters."""
         ...
 
 
@@ -60,10 +62,11 @@ class ModelScore:
 
     variance: Weight | None = None
 
-    def covariances(self, law: RowLaw, count: Array, rng: np.random.Generator) -> Array:
-        if self.variance is not None:
-            law = row_law(self.variance, law.moments, law.theta, intercept=law.intercept)
-        return np.asarray(count[:, None, None] * law.curvature)
+    def covariances(self, truth: Solved, rng: np.random.Generator) -> Array:
+        if self.variance is None:
+            return truth.curvature
+        law = row_law(self.variance, truth.law.moments, truth.point, intercept=truth.law.intercept)
+        return np.asarray(truth.count[:, None, None] * law.curvature)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +81,9 @@ class DispersedScore:
         positive(noise=self.noise)
         positive(unit=self.unit)
 
-    def covariances(self, law: RowLaw, count: Array, rng: np.random.Generator) -> Array:
-        total = positive_laplace(self.total, self.noise, rng.random(len(count)))
-        return np.asarray((self.unit * total)[:, None, None] * law.moments)
+    def covariances(self, truth: Solved, rng: np.random.Generator) -> Array:
+        total = positive_laplace(self.total, self.noise, rng.random(len(truth.count)))
+        return np.asarray((self.unit * total)[:, None, None] * truth.law.moments)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,24 +96,24 @@ class RobustScore:
     unit: float
     intercept: int | None
 
-    def covariances(self, law: RowLaw, count: Array, rng: np.random.Generator) -> Array:
-        size = len(self.matrix)
+    def covariances(self, truth: Solved, rng: np.random.Generator) -> Array:
+        size, with_intercept = len(self.matrix), truth.law.intercept
         first = [] if self.intercept is None else [self.intercept]
         order = np.array([*first, *(j for j in range(size) if j != self.intercept)])
         matrix = self.matrix[np.ix_(order, order)]
-        space = MomentSpace(dim=size, intercept=law.intercept, count_sd=1.0)
+        space = MomentSpace(dim=size, intercept=with_intercept, count_sd=1.0)
         noisy = NoisyCurvature(
             matrix=matrix[None],
             diagonal_sd=np.array([self.diagonal_sd]),
             offdiagonal_sd=np.array([self.offdiagonal_sd]),
         )
         diagonal = np.maximum(matrix.diagonal(), self.diagonal_sd)
-        total = diagonal[0] if law.intercept else diagonal.mean() / MEAN_SQUARE
+        total = diagonal[0] if with_intercept else diagonal.mean() / MEAN_SQUARE
         flat = ConstantWeight()
         chains = sample_moments(noisy, space, flat, np.zeros((1, size)), np.array([total]), rng)
         point = space.read(chains.draws.reshape(-1, space.size))
         draws = (self.unit * total * np.exp(point.log_count))[:, None, None] * point.moments
-        return np.concatenate([draws] * (len(count) // len(draws)))
+        return np.concatenate([draws] * (len(truth.count) // len(draws)))
 
 
 def positive_laplace(centre: float, scale: float, probability: Array) -> Array:

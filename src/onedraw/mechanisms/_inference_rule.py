@@ -40,13 +40,15 @@ class Expected:
             )
 
 
-def expected_intervals(model: Any, request: Request, num_records: int | None) -> Expected:
+def expected_intervals(
+    model: Any, request: Request, num_records: int | None, *, robust: bool = False
+) -> Expected:
     """What to expect of a regression ``model``; ``num_records`` is None where it is private or not known."""
-    if model.family.num_predictors > 1:
+    if robust and model.family.num_predictors > 1:
         return Expected(
-            reason="Intervals of a tilted fit have not been studied for more than two classes.",
+            reason="Robust errors are known for models with one predictor, not for three or more classes.",
             never=True,
-            advice=(Set("draws", "auto", note=" with the mechanism one_posterior"),),
+            advice=(Set("inference", True, of="TiltedFit", named="tilted_fit"),),
         )
     if not model.fit_intercept and model.family.has_scale:
         return Expected(

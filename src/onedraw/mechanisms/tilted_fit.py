@@ -159,7 +159,7 @@ class TiltedFit(Mechanism):
 
     def _with_curvature(self, whole: Terms, request: Request) -> tuple[Terms, Terms | None, str]:
         """What is left for the fit, what each released matrix may spend, and a word about it for the plan."""
-        known = expected_intervals(self.model, request, whole.num_records)
+        known = expected_intervals(self.model, request, whole.num_records, robust=self.inference == ROBUST)
         if self.inference is True or self.inference == ROBUST:
             known.refuse()
         elif self.inference is False or known.reason:

@@ -7,8 +7,14 @@ f' = B'(pi - e_y), f'' = B'(diag pi - pi pi')B, pi the class probabilities. B is
 Guarantee:
     With a = 1 - pi_y, a record's gradient has at most norm a in the class simplex times the cube (``laws``),
     for |omega z|_inf <= 1, and Euclidean norm at most sqrt(2) a sqrt(p), for |omega z|_2 <= sqrt(p).
-    ``joint_loss(u, k)`` bounds a u + log det(I + k f'').
+    ``joint_loss(u, k)`` bounds a u + log det(I + k f''). The curvature omega f'' (x) z z' that a record adds
+    is positive semidefinite, of trace at most p (1 - 1/K) for omega |z|_2^2 <= p, and of entries at most 1/2
+    in size, diagonal ones in [0, 1/2], for omega |z|_inf^2 <= 1: what ``tilted.curvature`` needs.
 
+*Proof of the last.* The trace is tr f'' omega |z|_2^2, and tr f'' = tr (diag pi - pi pi') = 1 - |pi|^2, as
+B B' differs from the identity by what the ones span, which diag pi - pi pi' maps to 0. An entry is
+omega f''_ab z_i z_j; f''_aa is the variance of B_ya over y ~ pi, at most a quarter of the squared range of
+the column, and two entries of a unit vector differ by sqrt(2) at most; |f''_ab|^2 <= f''_aa f''_bb. []
 *Proof.* Column j of (pi - e_y) omega z' has positive parts of sum a |omega z_j|, whichever its sign; and
 |pi - e_y|^2 = a^2 + sum over the others of pi_k^2 <= 2 a^2. For the joint bound: pi -> diag pi - pi pi' is
 concave and log det(I + k .) concave and increasing, so the log determinant is concave in pi, and symmetric in

@@ -22,16 +22,17 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy import special
 
 from onedraw._validate import one_of
-from onedraw.advice import Set
+from onedraw.advice import LeaveOut, Set
 from onedraw.errors import InvalidInput
 from onedraw.inference import Inference, WaldTest, infer
 from onedraw.inference.mixture import NORMAL
 from onedraw.release import Release
 from onedraw.types import Array
 from onedraw.uncertainty.from_draws import public_map
-from onedraw.uncertainty.released import released_of, row_units, unit_of
+from onedraw.uncertainty.released import by_predictor, released_of, row_units, unit_of
 from onedraw.uncertainty.table import Intervals, check_level
 
 NOTES = (
@@ -64,15 +65,24 @@ class ReleasedInference:
         return self._table(self.names, np.eye(len(self.names)), np.zeros(len(self.names)), level)
 
     def contrast(
-        self, contrasts: Contrasts, value: float | Sequence[float] = 0.0, level: float = 0.95
+        self,
+        contrasts: Contrasts,
+        value: float | Sequence[float] = 0.0,
+        level: float = 0.95,
+        *,
+        exponentiate: bool = False,
     ) -> Intervals:
         """Linear combinations of parameters, with the p-values of their being ``value``.
 
-        ``{"age": 10, "smoker": -1}`` is ten times the coefficient of age less that of smoker.
+        ``{"age": 10, "smoker": -1}`` is ten times the coefficient of age less that of smoker. Of three
+        classes, ``{"age [b]": 1, "age [a]": -1}`` is the log odds ratio of b against a, and its exponential
+        the odds ratio.
         """
+        quantity = ratio_of(self.release) if exponentiate else None
         weights = self._weights(contrasts)
         values = self._values(value, len(weights))
-        return self._table(tuple(self._name(row) for row in weights), weights, values, level)
+        found = self._table(tuple(self._name(row) for row in weights), weights, values, level)
+        return found if quantity is None else found.exponentiated(quantity)
 
     def wald_test(
         self, contrasts: Contrasts | Sequence[str], value: float | Sequence[float] = 0.0
@@ -84,9 +94,12 @@ class ReleasedInference:
     def mean_interval(self, X: Array, level: float = 0.95) -> Array:
         """(n, 2): intervals of the mean response (a probability, a mean, a rate) at rows X (n, d).
 
-        Of the mean, not of a new observation; each row by itself.
+        Of the mean, not of a new observation; each row by itself. Three or more classes have the intervals
+        of all their probabilities, (n, classes, 2), each by itself as well.
         """
         level, model = check_level(level), self.release.model
+        if model.family.num_predictors > 1:
+            return self._class_probabilities(X, level)
         weights = np.zeros((len(X), len(self.names)))
         weights[:, : model.num_features] = X
         if model.fit_intercept:
@@ -95,6 +108,20 @@ class ReleasedInference:
         ends = np.concatenate([np.empty((0, 2)), *(self._ends(block, level) for block in blocks)])
         # A mean that is increasing in the predictor keeps the order of its quantiles.
         return np.asarray(model.family.mean(ends))
+
+    def _class_probabilities(self, X: Array, level: float) -> Array:
+        """(n, classes, 2): quantiles of the probabilities under draws of the parameters."""
+        model = self.release.model
+        classes, d = model.family.num_predictors + 1, model.num_features
+        draws = (self.found.draws @ self.rows.T + self.offset).T
+        coefficients = draws[: classes * d].reshape(classes, d, -1)
+        intercepts = draws[classes * d :] if model.fit_intercept else np.zeros((classes, 1))
+        ends = np.empty((len(X), classes, 2))
+        for i, row in enumerate(X):
+            probability = special.softmax(row @ coefficients + intercepts, axis=0)
+            tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
+            ends[i] = np.quantile(probability, tails, axis=1).T
+        return ends
 
     def _ends(self, weights: Array, level: float) -> Array:
         ends = self.found.interval(level, weights @ self.rows)
@@ -153,6 +180,19 @@ class ReleasedInference:
         return np.broadcast_to(values, (size,))
 
 
+def ratio_of(release: Release) -> str:
+    """What the exponentials of the coefficients are, or an error."""
+    model = release.model
+    found: str | None = model.family.ratio if model.form == "regression" else None
+    if found is None:
+        raise InvalidInput(
+            f"The coefficients of a {model.kind} model are no logarithms of odds or rates, so their "
+            "exponentials have no meaning. Classes have odds ratios, counts have rate ratios.",
+            advice=LeaveOut("exponentiate"),
+        )
+    return found
+
+
 def inference_of(release: Release) -> ReleasedInference:
     """The inference from a release of a tilted fit, or an error that says why there is none."""
     made = release.mechanism.name
@@ -188,7 +228,7 @@ def _inference(held: _Held) -> ReleasedInference:
 def original_units(release: Release, found: Inference) -> ReleasedInference:
     """An inference from what ``released_of`` made of a release, in original units."""
     model = release.model
-    rows = public_map(model) * row_units(release) * unit_of(release)
+    rows = (public_map(model) * row_units(release) * unit_of(release))[:, by_predictor(release)]
     fitted = np.abs(rows).sum(axis=1) > 0.0  # the intercept of a model without one is 0 by definition
     origin = model.original_units(np.zeros((1, model.dim)))
     offset = np.concatenate([origin.coef.ravel(), origin.intercept.ravel()])

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onedraw.families import Bernoulli, Gaussian, NegativeBinomial, Poisson
+from onedraw.families import Bernoulli, Categorical, Gaussian, NegativeBinomial, Poisson
 from onedraw.inference import (
+    ClassWeight,
     ConstantWeight,
     CountVariance,
     CountWeight,
@@ -39,7 +40,7 @@ class Reading:
     level: the curvature of a typical record with a predictor of 0, where the weight does not say it.
     """
 
-    weight: Weight
+    weight: Weight | ClassWeight
     score: ScoreLaw = field(default_factory=ModelScore)
     unit: float = 1.0
     score_bound: float = 1.0
@@ -49,6 +50,12 @@ class Reading:
 
 def _two_classes(release: Release) -> Reading:
     return Reading(weight=LogisticWeight())
+
+
+def _classes(release: Release) -> Reading:
+    """Log odds of two classes are sqrt(2) times a contrast, so contrasts are of use up to 3/sqrt(2)."""
+    classes = release.model.family.num_predictors + 1
+    return Reading(weight=ClassWeight(classes=classes), useful=3.0 / float(np.sqrt(2.0)))
 
 
 def _linear(release: Release) -> Reading:
@@ -72,6 +79,7 @@ def _counts(release: Release) -> Reading:
 
 READINGS: Mapping[str, Callable[[Release], Reading]] = {
     Bernoulli.name: _two_classes,
+    Categorical.name: _classes,
     Gaussian.name: _linear,
     Poisson.name: _counts,
     NegativeBinomial.name: _counts,

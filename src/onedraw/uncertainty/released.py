@@ -11,13 +11,16 @@ around it. Where it is private, the prior is wide and centred at what the releas
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput
 from onedraw.inference import Released, RobustScore, ScoreLaw, TiltLaw
+from onedraw.inference.curvature import row_law
 from onedraw.release import Release
-from onedraw.tilted.laws import BallLaw, CubeLaw, GaussianLaw
+from onedraw.tilted.laws import BallLaw, ClassCubeLaw, CubeLaw, GaussianLaw
 from onedraw.types import Array
 from onedraw.uncertainty.readings import READINGS, Reading
 
@@ -31,7 +34,7 @@ MEAN_SQUARE = 1.0 / 3.0
 
 
 def released_of(release: Release) -> Released:
-    """The release in units of the working rows, the intercept last."""
+    """The release in units of the working rows, predictor by predictor, the intercept last in each."""
     model = release.model
     if model.family.name not in READINGS:
         raise InvalidInput(
@@ -55,16 +58,16 @@ def released_of(release: Release) -> Released:
             ),
         )
     reading, size = READINGS[model.family.name](release), model.num_location
-    units = row_units(release) * reading.unit
-    theta = release.statistics["minimiser"].array() / units
+    units, places = row_units(release) * reading.unit, by_predictor(release)
+    theta = (release.statistics["minimiser"].array() / units)[places]
     curvature = symmetric(release.statistics["curvature"].array(), size)
     diagonal_sd, offdiagonal_sd = release.statistics["curvature_sd"].values
     if model.feature_bounds is None and model.num_features:
-        _check_units(release, curvature[-1, -1] - 2.0 * diagonal_sd)
+        _check_units(release, curvature, diagonal_sd)
     count, count_sd = _count(release, reading, theta, curvature, diagonal_sd)
     return Released(
         theta=theta,
-        centre=release.statistics["centre"].array()[:size] / units,
+        centre=(release.statistics["centre"].array()[:size] / units)[places],
         ridge=release.statistics["ridge"].values[0],
         tilt=_tilt(release, reading.unit),
         curvature=curvature,
@@ -73,7 +76,7 @@ def released_of(release: Release) -> Released:
         count=count,
         count_sd=count_sd,
         weight=reading.weight,
-        intercept=size - 1 if model.fit_intercept else None,
+        intercept=model.num_features if model.fit_intercept else None,
         score=_robust(release, reading) or reading.score,
         noise_ratio=float(release.guarantee.rows_per_person),
         useful=reading.useful,
@@ -119,16 +122,30 @@ def row_units(release: Release) -> Array:
     return units
 
 
+def by_predictor(release: Release) -> Array:
+    """Where the parameters of a release are, predictor by predictor, the intercept last in each.
+
+    A release has all coefficients first. With one predictor nothing moves.
+    """
+    model = release.model
+    q, d = model.family.num_predictors, model.num_features
+    places = np.arange(model.num_location)
+    return np.concatenate([places[: q * d].reshape(q, d), places[q * d :].reshape(q, -1)], axis=1).ravel()
+
+
 def _tilt(release: Release, unit: float) -> TiltLaw:
     """The law of the tilt, in units of the parameters' unit."""
-    model, size = release.model, release.model.num_location
+    model, size, q = release.model, release.model.num_location, release.model.family.num_predictors
     bounded = model.feature_bounds is not None or not model.num_features
-    kind = CubeLaw if bounded else BallLaw
+    one: CubeLaw | BallLaw | GaussianLaw | ClassCubeLaw = BallLaw(dim=size, scale=1.0)
     if release.statistics["tilt_is_gaussian"].values[0]:
-        kind = GaussianLaw  # type: ignore[assignment]
-    one = kind(dim=size, scale=1.0)
+        one = GaussianLaw(dim=size, scale=1.0)
+    elif bounded and q > 1:
+        one = ClassCubeLaw(classes=q + 1, columns=size // q, scale=1.0)
+    elif bounded:
+        one = CubeLaw(dim=size, scale=1.0)
     sd = release.statistics["tilt_sd"].values[0] / unit
-    return kind(dim=size, scale=sd / float(np.sqrt(one.variance)))
+    return replace(one, scale=sd / float(np.sqrt(one.variance)))
 
 
 def _count(
@@ -139,22 +156,27 @@ def _count(
         bounded = release.model.feature_bounds is not None or not release.model.num_features
         known = reading.level == 1.0 and bounded
         return reading.level * release.num_records, BOUNDED_SD if known else WEIGHTED_SD
-    diagonal = np.maximum(curvature.diagonal(), sd)
-    if release.model.fit_intercept:
-        place, size = theta[-1], diagonal[-1]
-        spread = MEAN_SQUARE * float(theta[:-1] @ theta[:-1])
-    else:
-        place, size, spread = 0.0, diagonal.mean() / MEAN_SQUARE, MEAN_SQUARE * float(theta @ theta)
-    each = reading.weight.normal_means(np.array([place]), np.array([spread]))[1, 0]
-    return float(size / max(each, 1e-3)), PRIVATE_SD
+    intercept = release.model.fit_intercept
+    rows = np.maximum(curvature.diagonal(), sd).reshape(release.model.family.num_predictors, -1)
+    points = np.roll(theta.reshape(rows.shape), 1, axis=1) if intercept else theta  # the intercept first
+    moments = np.full(rows.shape[1], MEAN_SQUARE)
+    moments[:1] = 1.0 if intercept else MEAN_SQUARE
+    law = row_law(reading.weight, np.diag(moments)[None], points.reshape(1, -1), intercept=intercept)
+    each = law.curvature[0].diagonal().reshape(rows.shape)
+    if intercept:
+        rows, each = rows[:, -1:], each[:, :1]
+    return float(rows.sum() / max(each.sum(), 1e-3 * rows.shape[1])), PRIVATE_SD
 
 
-def _check_units(release: Release, intercept: float) -> None:
+def _check_units(release: Release, curvature: Array, diagonal_sd: float) -> None:
     """Refuse where rows may have been weighted away: features in other units than the cut assumes.
 
     Each row adds its weight times the slope of its mean to the curvature of the intercept, so a sum of less
     than ``LEAST_SHARE`` of the rows leaves too few of them, or an outcome too rare to be told from that.
+    Several predictors have an intercept each, and their curvatures add up.
     """
+    q = release.model.family.num_predictors
+    intercept = curvature.diagonal().reshape(q, -1)[:, -1].sum() - 2.0 * np.sqrt(q) * diagonal_sd
     least = 0.0 if release.num_records is None else LEAST_SHARE * release.num_records
     if not release.model.fit_intercept or intercept < least:
         raise InvalidInput(

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from onedraw.advice import LeaveOut, Set
+from onedraw.advice import Set
 from onedraw.errors import InvalidInput
 from onedraw.model import RegressionModel
 from onedraw.release import Release
 from onedraw.release.release import READERS
 from onedraw.uncertainty.credible import credible_intervals
-from onedraw.uncertainty.from_curvature import curvature_intervals
+from onedraw.uncertainty.from_curvature import curvature_intervals, ratio_of
 from onedraw.uncertainty.from_draws import intervals
 from onedraw.uncertainty.table import Intervals, check_level
 
@@ -63,19 +63,6 @@ def summarise(release: Release, level: float = 0.95, *, exponentiate: bool = Fal
     ratios = found.exponentiated(quantity)
     intercept = f"The intercept's entry is no ratio but {model.family.exponential_intercept}."
     return replace(ratios, notes=(*ratios.notes, *([intercept] if model.fit_intercept else [])))
-
-
-def ratio_of(release: Release) -> str:
-    """What the exponentials of the coefficients are, or an error."""
-    model = release.model
-    found: str | None = model.family.ratio if model.form == "regression" else None
-    if found is None:
-        raise InvalidInput(
-            f"The coefficients of a {model.kind} model are no logarithms of odds or rates, so their "
-            "exponentials have no meaning. Two classes have odds ratios, counts have rate ratios.",
-            advice=LeaveOut("exponentiate"),
-        )
-    return found
 
 
 def _ranges(model: RegressionModel, names: tuple[str, ...]) -> tuple[tuple[float, float] | None, ...]:
