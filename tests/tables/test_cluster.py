@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from onedraw.errors import InvalidInput, TableError
+from onedraw.estimators import LinearRegression
+from onedraw.mechanisms import TiltedFit
 from onedraw.records import Records
 from onedraw.tables import cluster
 from onedraw.tables.base import pairwise
@@ -54,6 +56,14 @@ def frame(folder):
 def test_a_seed_gives_the_same_release_as_in_memory(client, frame, small_look, logistic, in_memory):
     found = logistic().fit(frame, target="died").release_
     np.testing.assert_allclose(found.draws, in_memory().draws, atol=1e-9, rtol=0)
+
+
+def test_stages_that_count_responses_run_on_a_cluster(client, frame, folder, small_look):
+    options = {"epsilon": 1.0, "random_state": 3, "mechanism": TiltedFit(inference=True)}
+    found = LinearRegression(**options).fit(frame, target="weight").release_
+    whole = pq.read_table(folder).to_pandas()
+    expected = LinearRegression(**options).fit(whole.drop(columns="weight"), whole["weight"]).release_
+    np.testing.assert_allclose(found.draws, expected.draws, atol=1e-9, rtol=0)
 
 
 def test_a_missing_value_is_refused_without_a_word_about_it(client, folder, patients, small_look, logistic):

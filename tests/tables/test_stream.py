@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from onedraw.errors import InvalidInput, TableError
-from onedraw.estimators import LinearRegression
 from onedraw.ledger import Ledger
-from onedraw.mechanisms import TiltedFit
+from onedraw.mechanisms import OnePosterior, TiltedFit
 from onedraw.private import Withheld
 from onedraw.records import Records
 from onedraw.tables import arrow, base
@@ -96,12 +95,12 @@ def test_the_target_must_be_a_column(folder, logistic):
         logistic().fit(ds.dataset(folder, format="parquet"))
 
 
-def test_a_model_that_needs_its_table_in_memory_says_so_before_the_charge(
-    folder, small_look, tmp_path, patients
+def test_a_mechanism_that_needs_its_table_in_memory_says_so_before_the_charge(
+    folder, small_look, tmp_path, logistic
 ):
     ledger = Ledger(tmp_path / "ledger")
     ledger.create("clinic", epsilon=5.0)
-    estimator = LinearRegression(epsilon=1.0, random_state=0, ledger=ledger, dataset="clinic")
+    estimator = logistic(mechanism=OnePosterior(evidence="proved"), ledger=ledger, dataset="clinic")
     with pytest.raises(InvalidInput, match="in memory only"):
         estimator.fit(ds.dataset(folder, format="parquet"), target="died")
     assert ledger.show("clinic").spent == 0.0

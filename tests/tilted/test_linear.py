@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The staged linear fit finds any location and scale, and spends exactly its epsilon."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -26,7 +28,7 @@ def line(n, location, slope, noise, seed):
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1.0, 1.0, (n, 1))
     y = location + slope * x[:, 0] + noise * rng.standard_normal(n)
-    return cube_rows(x, bounds=np.array([[-1.0, 1.0]])), y, rng
+    return replace(cube_rows(x, bounds=np.array([[-1.0, 1.0]])), response=y), y, rng
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ def line(n, location, slope, noise, seed):
 )
 def test_any_location_and_scale_of_the_response_is_found(location, slope, noise):
     rows, y, rng = line(10_000, location, slope, noise, seed=0)
-    fit = linear_fit(rows, y, Terms(epsilon=2.0, num_records=len(y)), rng)
+    fit = linear_fit(rows, "cube", Terms(epsilon=2.0, num_records=len(y)), rng)
     assert fit.theta == pytest.approx([slope, location], abs=0.2 * noise)
     assert fit.scale == pytest.approx(noise, rel=0.25)
 
@@ -45,9 +47,11 @@ def test_the_fit_does_not_fail_at_n_epsilon_300():
     """Of 60 runs none is off by more than 60 (the mean of the response alone would be off by 23)."""
     errors = []
     for seed in range(60):
-        rows, y, rng = line(1000, 200.0, 40.0, 10.0, seed=1000 + seed)
+        rows, _, rng = line(1000, 200.0, 40.0, 10.0, seed=1000 + seed)
         errors.append(
-            np.abs(linear_fit(rows, y, Terms(epsilon=0.3, num_records=1000), rng).theta - [40.0, 200.0]).max()
+            np.abs(
+                linear_fit(rows, "cube", Terms(epsilon=0.3, num_records=1000), rng).theta - [40.0, 200.0]
+            ).max()
         )
     assert np.median(errors) < 4.0
     assert np.mean(np.array(errors) > 60.0) <= 0.05
@@ -59,7 +63,9 @@ def test_rows_without_bounds_and_outliers_do_not_upset_it():
     y = 3.0 + x @ [1.0, -2.0] + rng.standard_normal(10_000)
     y[:100] = 1e300
     x[100:200] *= 1e5
-    fit = linear_fit(ball_rows(x, units=np.full(2, 1.5)), y, Terms(epsilon=3.0), rng)
+    fit = linear_fit(
+        replace(ball_rows(x, units=np.full(2, 1.5)), response=y), "ball", Terms(epsilon=3.0), rng
+    )
     assert fit.theta / [1.5, 1.5, 1.0] == pytest.approx([1.0, -2.0, 3.0], abs=0.2)
 
 
@@ -83,9 +89,9 @@ def test_the_stages_spend_epsilon_and_delta_once(neighbours, records, monkeypatc
     watched(linear, "window_of_half")
     watched(linear, "spread_of_residuals")
     watched(terms_module, "calibrate")
-    rows, y, rng = line(300, 0.0, 1.0, 1.0, seed=0)
+    rows, _, rng = line(300, 0.0, 1.0, 1.0, seed=0)
     terms = Terms(epsilon=1.5, delta=1e-6, neighbours=neighbours, rows_per_person=2, num_records=records)
-    linear_fit(rows, y, terms, rng)
+    linear_fit(rows, "cube", terms, rng)
     assert spent["epsilon"] == pytest.approx(1.5, rel=1e-12)
     assert spent["delta"] == pytest.approx(1e-6, rel=1e-12)
 
@@ -96,7 +102,8 @@ def test_the_stages_spend_epsilon_and_delta_once(neighbours, records, monkeypatc
 def test_any_response_gives_a_finite_fit(y):
     rng = np.random.default_rng(0)
     rows = cube_rows(rng.uniform(-1, 1, (len(y), 2)), bounds=np.tile([-1.0, 1.0], (2, 1)))
-    fit = linear_fit(rows, y, Terms(epsilon=1.0, num_records=len(y)), rng)
+    rows = replace(rows, response=y)
+    fit = linear_fit(rows, "cube", Terms(epsilon=1.0, num_records=len(y)), rng)
     assert np.isfinite(fit.theta).all()
     assert fit.scale > 0.0
 
@@ -140,7 +147,8 @@ def test_without_an_intercept_the_fit_goes_through_zero():
     x = rng.uniform(-1, 1, (20_000, 1))
     y = 2.0 * x[:, 0] + 0.5 * rng.standard_normal(20_000)
     rows = cube_rows(x, bounds=np.array([[-1.0, 1.0]]), fit_intercept=False)
-    assert linear_fit(rows, y, Terms(epsilon=2.0), rng, intercept=False).theta == pytest.approx(
+    rows = replace(rows, response=y)
+    assert linear_fit(rows, "cube", Terms(epsilon=2.0), rng, intercept=False).theta == pytest.approx(
         [2.0], abs=0.05
     )
 

@@ -55,7 +55,8 @@ from onedraw.tilted.curvature import CurvatureLaw, NoisyCurvature, curvature_law
 from onedraw.tilted.laws import GaussianLaw
 from onedraw.tilted.recipes import RECIPES, Fitted, recipe_of
 from onedraw.tilted.scores import ScoreProducts, TotalScore
-from onedraw.tilted.sums import Sums
+from onedraw.tilted.solver import AtPoint
+from onedraw.tilted.sums import SlopeAndCurvature
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.units import UnitTerms
 from onedraw.tilted.unpulled import unpulled
@@ -193,8 +194,8 @@ class TiltedFit(Mechanism):
 
     @property
     def reads_anywhere(self) -> bool:
-        """Sums only, but for models whose stages sort the responses."""
-        return recipe_of(self.model).reads_anywhere
+        """Every stage needs sums only."""
+        return True
 
     @property
     def _bounded(self) -> bool:
@@ -219,7 +220,7 @@ class TiltedFit(Mechanism):
         )
         rows: Table = records.map(weighing)
         terms = self.terms.counted(records.shape[0], rng)
-        found = recipe_of(self.model)(rows, weighing.geometry, terms, rng)
+        found = recipe_of(self.model)(rows, weighing.geometry, terms, rng, self._wanted)
         unit = found.published.get("window_scale", 1.0)
         statistics = {name: Statistic.rounded([value], unit=unit) for name, value in found.published.items()}
         statistics["centre"] = Statistic.rounded(self._working(found.centre, units), unit=unit)
@@ -243,12 +244,17 @@ class TiltedFit(Mechanism):
         grid = Grid(coefficient=coefficient_step(unit), scale=scale)
         return Computed.rounded(values[None, :], EVIDENCE, grid=grid, statistics=statistics)
 
+    @property
+    def _wanted(self) -> tuple[AtPoint, ...]:
+        """The sums at the released parameters that intervals need."""
+        if self.terms_of_curvature is None:
+            return ()
+        if self.inference == ROBUST:
+            return (SlopeAndCurvature, ScoreProducts)
+        return (SlopeAndCurvature, TotalScore) if self.model.family.has_scale else (SlopeAndCurvature,)
+
     def _curvature(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
         """The noisy curvature at the released parameters, in units of the working rows."""
-        curvature = found.curvature
-        if curvature is None:
-            sums = Sums(loss=found.loss, table=found.table)
-            _, curvature = sums.gradient_and_curvature(found.theta - found.centre)
         statistics = {}
         if self.inference == ROBUST:
             statistics = self._score_products(found, terms, rng)
@@ -257,11 +263,11 @@ class TiltedFit(Mechanism):
             terms = terms.part(1.0 - DISPERSION_SHARE)
         loss, dim = found.loss, found.table.shape[1]
         law = self._matrix_law(dim * loss.num_predictors, dim * loss.trace_bound, loss.curvature_bound, terms)
-        return statistics | _matrix("curvature", law.release(curvature, rng))
+        return statistics | _matrix("curvature", law.release(found.curvature, rng))
 
     def _score_products(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
         """The noisy sum of products of relative scores: the middle of a sandwich."""
-        (products,) = found.table.sum(ScoreProducts(found.loss, found.theta - found.centre))
+        (products,) = found.summed(ScoreProducts)
         law = self._matrix_law(len(products), float(len(products)), 1.0, terms)
         return _matrix("score_products", law.release(products, rng))
 
@@ -281,7 +287,7 @@ class TiltedFit(Mechanism):
 
     def _dispersion(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
         """The noisy total of squared relative scores of a log-cosh fit, sum omega tanh^2."""
-        (total,) = found.table.sum(TotalScore(found.loss, found.theta - found.centre))
+        (total,) = found.summed(TotalScore)
         scale = total_scale(epsilon=terms.epsilon, rows_per_person=terms.rows_per_person)
         total = total[0] + rng.laplace(0.0, scale)
         return {

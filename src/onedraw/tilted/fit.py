@@ -25,7 +25,7 @@ import numpy as np
 
 from onedraw.tilted.calibration import Calibration
 from onedraw.tilted.losses import Loss
-from onedraw.tilted.solver import Solution, solve
+from onedraw.tilted.solver import AtPoint, Solution, solve
 from onedraw.tilted.sums import Sums
 from onedraw.tilted.weights import Rows
 from onedraw.types import Array
@@ -39,15 +39,23 @@ def tilted_fit(
     return tilted_minimiser(sums, calibration, rng).theta
 
 
-def tilted_minimiser(sums: Sums, calibration: Calibration, rng: np.random.Generator) -> Solution:
-    """The released parameters (q, p) for sums over records that may lie anywhere; maybe the curvature there.
+def tilted_minimiser(
+    sums: Sums, calibration: Calibration, rng: np.random.Generator, *, also: tuple[AtPoint, ...] = ()
+) -> Solution:
+    """The released parameters (q, p) for sums over records that may lie anywhere; maybe further sums there.
 
-    Only the parameters may be published: the curvature is private.
+    Only the parameters may be published: the sums are private.
     """
     tilt = calibration.law.sample(rng).reshape(sums.shape)
     noise = np.zeros(sums.shape)
     if calibration.solver_noise is not None:
         noise = calibration.solver_noise.sample(rng).reshape(sums.shape)
     return solve(
-        sums, ridge=calibration.ridge, tilt=tilt, residual=calibration.residual, moved=noise, rng=rng
+        sums,
+        ridge=calibration.ridge,
+        tilt=tilt,
+        residual=calibration.residual,
+        moved=noise,
+        rng=rng,
+        also=also,
     )

@@ -31,8 +31,8 @@ is little of it. Its score is bounded, so no response is too far out.
 >>> rng = np.random.default_rng(1)
 >>> x = rng.uniform(-1.0, 1.0, (3000, 1))
 >>> y = 200.0 + 40.0 * x[:, 0] + 10.0 * rng.standard_normal(3000)
->>> rows = cube_rows(x, bounds=np.array([[-1.0, 1.0]]))
->>> fit = linear_fit(rows, y, Terms(epsilon=3.0, num_records=3000), rng)
+>>> rows = replace(cube_rows(x, bounds=np.array([[-1.0, 1.0]])), response=y)
+>>> fit = linear_fit(rows, "cube", Terms(epsilon=3.0, num_records=3000), rng)
 >>> fit.theta.round(), round(fit.scale)
 (array([ 40., 200.]), 10)
 """
@@ -45,14 +45,24 @@ import numpy as np
 
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
+from onedraw.tables import base
+from onedraw.tables.base import Table
 from onedraw.tilted.calibration import Calibration
-from onedraw.tilted.fit import tilted_fit
-from onedraw.tilted.losses import LogCosh
-from onedraw.tilted.quantiles import MEDIAN_OF_NORMAL, spread_of_residuals
+from onedraw.tilted.fit import tilted_minimiser
+from onedraw.tilted.losses import LogCosh, Loss
+from onedraw.tilted.quantiles import (
+    MEDIAN_OF_NORMAL,
+    Counted,
+    counts_up_to,
+    spread_grid,
+    spread_of_residuals,
+)
+from onedraw.tilted.solver import AtPoint, Solution
+from onedraw.tilted.sums import Sums
 from onedraw.tilted.terms import Terms
-from onedraw.tilted.weights import Rows
-from onedraw.tilted.windows import Window, window_of_half
-from onedraw.types import Array
+from onedraw.tilted.weights import Geometry, Rows
+from onedraw.tilted.windows import Window, half_of, window_of_half
+from onedraw.types import AnyArray, Array
 
 CUTS = (0.75, 1.0, 1.5, 2.0, 3.0)
 EFFICIENCY = (0.894, 0.930, 0.968, 0.984, 0.995)
@@ -114,53 +124,105 @@ class LinearFit:
     loss: LogCosh
     """Of the second fit."""
     calibration: Calibration
+    table: Table
+    """The rows and responses as the second fit saw them. Not published."""
+    taken: tuple[base.Sums, ...] | None
+    """Sums at theta - first, where the second fit took them on its way. Not published."""
 
 
 def linear_fit(
-    rows: Rows, response: Array, terms: Terms, rng: np.random.Generator, *, intercept: bool = True
+    table: Table,
+    geometry: Geometry,
+    terms: Terms,
+    rng: np.random.Generator,
+    *,
+    intercept: bool = True,
+    also: tuple[AtPoint, ...] = (),
 ) -> LinearFit:
-    """Coefficients (p,) in units of the working rows, and the scale of the residuals."""
-    positive(epsilon=terms.epsilon)
-    shares = Shares.planned(terms.information, rows.dim)
+    """Coefficients (p,) in units of the working rows, and the scale of the residuals.
 
-    def fit(loss: LogCosh, centre: Array, share: float, price: float) -> tuple[Array, Calibration]:
+    ``also`` are sums that are wanted at the end, for the last pass to take.
+    """
+    positive(epsilon=terms.epsilon)
+    num_records, dim = table.shape
+    shares = Shares.planned(terms.information, dim)
+
+    def fit(
+        loss: LogCosh, centre: Array, share: float, price: float, also: tuple[AtPoint, ...]
+    ) -> tuple[Table, Solution, Calibration]:
         spent = replace(
             terms,
             epsilon=share * terms.epsilon,
             delta=terms.delta * share / (shares.first + shares.second),
         )
-        calibration = spent.calibrated(loss, rows.dim, rows.geometry, price=price)
-        left = working_response(rows, response, centre, loss.cut)
-        return centre + tilted_fit(loss, rows, left, calibration, rng)[0], calibration
+        calibration = spent.calibrated(loss, dim, geometry, price=price)
+        left: Table = table.map(Recentred(centre=centre, cut=loss.cut))
+        return left, tilted_minimiser(Sums(loss=loss, table=left), calibration, rng, also=also), calibration
 
     window = window_of_half(
-        response,
+        half_of(table, rng),
         epsilon=shares.window * terms.epsilon,
         rng=rng,
         neighbours=terms.neighbours,
         rows_per_person=terms.rows_per_person,
     )
-    start = np.zeros(rows.dim)
+    start = np.zeros(dim)
     if intercept:
         start[-1] = window.location
     scale = window.scale / MEDIAN_OF_NORMAL
-    first, _ = fit(LogCosh(cut=FIRST_CUT * scale), start, shares.first, FIRST_PRICE)
+
+    def sizes(loss: Loss, theta: Array) -> ResidualSizes:
+        return ResidualSizes(centre=theta[0], scale=scale)
+
+    left, found, _ = fit(LogCosh(cut=FIRST_CUT * scale), start, shares.first, FIRST_PRICE, (sizes,))
+    ((up_to,),) = found.taken or (left.sum(ResidualSizes(centre=found.theta[0], scale=scale)),)
+    first = start + found.theta[0]
     spread = spread_of_residuals(
-        working_response(rows, response, first, scale),
+        Counted(up_to=up_to, num_values=num_records),
         scale,
         epsilon=shares.spread * terms.epsilon,
         rng=rng,
         neighbours=terms.neighbours,
         rows_per_person=terms.rows_per_person,
     )
-    loss = LogCosh(cut=planned_cut(terms.part(shares.second).noise(rows.dim)) * spread)
-    theta, calibration = fit(loss, first, shares.second, LogCosh.price)
+    loss = LogCosh(cut=planned_cut(terms.part(shares.second).noise(dim)) * spread)
+    left, found, calibration = fit(loss, first, shares.second, LogCosh.price, also)
     return LinearFit(
-        theta=theta, scale=spread, window=window, first=first, loss=loss, calibration=calibration
+        theta=first + found.theta[0],
+        scale=spread,
+        window=window,
+        first=first,
+        loss=loss,
+        calibration=calibration,
+        table=left,
+        taken=found.taken,
     )
 
 
-def working_response(rows: Rows, response: Array, centre: Array, cut: float) -> Array:
+@dataclass(frozen=True)
+class Recentred:
+    """Rows with the working response around ``centre``: a map of each record by itself."""
+
+    centre: Array
+    cut: float
+
+    def __call__(self, rows: Rows) -> Rows:
+        return replace(rows, response=working_response(rows, rows.response, self.centre, self.cut))
+
+
+@dataclass(frozen=True)
+class ResidualSizes:
+    """A kernel: how many residuals around ``centre`` are no larger than each size of the spread's grid."""
+
+    centre: Array
+    scale: float
+
+    def __call__(self, rows: Rows) -> tuple[AnyArray]:
+        left = working_response(rows, rows.response, self.centre, self.scale)
+        return (counts_up_to(np.abs(left, out=left), spread_grid(self.scale)),)
+
+
+def working_response(rows: Rows, response: Array | None, centre: Array, cut: float) -> Array:
     """y - z.centre within ``FAR`` cuts of zero, the same for a record wherever it stands in the table."""
     # Column by column: a matrix product rounds the last rows of a table in another way than the rest.
     left = np.array(response, dtype=np.float64)

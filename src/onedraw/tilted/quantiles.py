@@ -26,11 +26,13 @@ grid points of any size with equal probability.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from onedraw._validate import one_of, positive, whole
 from onedraw.errors import InvalidInput
+from onedraw.private import Withheld
 from onedraw.types import AnyArray, Array, Neighbours
 
 CAPS: Array = np.array([1.0, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128])
@@ -69,8 +71,16 @@ class Choice:
         return np.asarray(log_base - rate * np.abs(counts - self.tau * num_values))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Counted(Withheld):
+    """All that a quantile needs of values that lie anywhere: N(t) for each t of its grid, and how many."""
+
+    up_to: AnyArray
+    num_values: int
+
+
 def quantile(
-    values: Array,
+    values: Array | Counted,
     grid: Array,
     *,
     tau: float,
@@ -83,7 +93,9 @@ def quantile(
     """A point of the increasing ``grid`` near the tau-quantile of the values."""
     choice = Choice(tau=tau, epsilon=epsilon, neighbours=neighbours, rows_per_person=rows_per_person)
     base = np.zeros(len(grid)) if log_base is None else log_base
-    return float(grid[drawn(choice.log_weights(counts_up_to(values, grid), len(values), base), rng)])
+    if not isinstance(values, Counted):
+        values = Counted(up_to=counts_up_to(values, grid), num_values=len(values))
+    return float(grid[drawn(choice.log_weights(values.up_to, values.num_values, base), rng)])
 
 
 def counts_up_to(values: Array, grid: Array) -> AnyArray:
@@ -97,8 +109,16 @@ def drawn(log_weights: Array, rng: np.random.Generator) -> int:
     return int(np.argmax(log_weights + rng.gumbel(size=len(log_weights))))
 
 
+@dataclass(frozen=True)
+class CapCounts:
+    """A kernel: N(t) of the responses of a block at each cap."""
+
+    def __call__(self, block: Any) -> tuple[AnyArray]:
+        return (counts_up_to(block.response, CAPS),)
+
+
 def cap_of_counts(
-    response: Array,
+    response: Array | Counted,
     *,
     epsilon: float,
     rng: np.random.Generator,
@@ -121,8 +141,14 @@ def cap_of_counts(
     )
 
 
+def spread_grid(scale: float) -> Array:
+    """Sizes of residuals whose median is looked for."""
+    steps = np.arange(RESIDUAL_STEPS[0], RESIDUAL_STEPS[1] + 1)
+    return np.asarray(MEDIAN_OF_NORMAL * scale * 2.0 ** (steps / 16.0))
+
+
 def spread_of_residuals(
-    residuals: Array,
+    residuals: Array | Counted,
     scale: float,
     *,
     epsilon: float,
@@ -132,10 +158,9 @@ def spread_of_residuals(
 ) -> float:
     """A standard deviation (at the normal) of residuals, from the median of their sizes, below ``scale``."""
     steps = np.arange(RESIDUAL_STEPS[0], RESIDUAL_STEPS[1] + 1)
-    grid = MEDIAN_OF_NORMAL * scale * 2.0 ** (steps / 16.0)
     found = quantile(
-        np.abs(residuals),
-        grid,
+        residuals if isinstance(residuals, Counted) else np.abs(residuals),
+        spread_grid(scale),
         tau=0.5,
         epsilon=epsilon,
         rng=rng,

@@ -34,20 +34,21 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from onedraw._validate import one_of
-from onedraw.errors import InvalidInput
 from onedraw.families import Bernoulli, Categorical, Gaussian, NegativeBinomial, Poisson
 from onedraw.model import RegressionModel
+from onedraw.tables import base
 from onedraw.tables.base import Table
 from onedraw.tilted.calibration import Calibration
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.fit import tilted_minimiser
-from onedraw.tilted.linear import linear_fit, working_response
+from onedraw.tilted.linear import linear_fit
 from onedraw.tilted.losses import Logistic, Loss
-from onedraw.tilted.quantiles import cap_of_counts
+from onedraw.tilted.quantiles import CapCounts, Counted, cap_of_counts
 from onedraw.tilted.softmax_loss import Softmax
-from onedraw.tilted.sums import Sums
+from onedraw.tilted.solver import AtPoint
+from onedraw.tilted.sums import SlopeAndCurvature, Sums, squared
 from onedraw.tilted.terms import Terms
-from onedraw.tilted.weights import Geometry, Rows
+from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
 
 TAUS = ((0.008, 0.8), (0.0025, 0.9), (0.0, 0.98))
@@ -65,25 +66,41 @@ class Fitted:
     centre: Array
     loss: Loss
     table: Table
-    """The rows and responses as the last fit saw them, for a curvature at theta - centre. Not published."""
+    """The rows and responses as the last fit saw them. Not published."""
     calibration: Calibration
-    curvature: Array | None = None
-    """That curvature, where the fit took it on its way. Not published."""
+    taken: Mapping[AtPoint, base.Sums] = field(default_factory=dict)
+    """Sums at theta - centre that the fit took on its way. Not published."""
     published: Mapping[str, float] = field(default_factory=dict)
     """Numbers that earlier stages published."""
 
+    def summed(self, at: AtPoint) -> base.Sums:
+        """The sums of a kernel at the released parameters, which may take a pass. Not published."""
+        if at in self.taken:
+            return self.taken[at]
+        return self.table.sum(at(self.loss, self.theta - self.centre))
+
+    @property
+    def curvature(self) -> Array:
+        """The curvature (qp, qp) at the released parameters. Not published."""
+        return squared(self.summed(SlopeAndCurvature)[1])
+
 
 class Recipe(Protocol):
-    """The stages of a fit; ``loss`` is that of the last one where it is known beforehand."""
+    """The stages of a fit; ``loss`` is that of the last one where it is known beforehand.
 
-    reads_anywhere: ClassVar[bool]
-    """Whether sums over the records will do, wherever they are."""
+    ``also`` are sums that will be wanted at the released parameters, for the last pass to take.
+    """
 
     @property
     def loss(self) -> Loss | None: ...
 
     def __call__(
-        self, table: Table, geometry: Geometry, terms: Terms, rng: np.random.Generator
+        self,
+        table: Table,
+        geometry: Geometry,
+        terms: Terms,
+        rng: np.random.Generator,
+        also: tuple[AtPoint, ...] = (),
     ) -> Fitted: ...
 
 
@@ -92,18 +109,24 @@ class OneFit:
     """One fit of a loss that is known beforehand."""
 
     loss: Loss
-    reads_anywhere: ClassVar[bool] = True
 
-    def __call__(self, table: Table, geometry: Geometry, terms: Terms, rng: np.random.Generator) -> Fitted:
+    def __call__(
+        self,
+        table: Table,
+        geometry: Geometry,
+        terms: Terms,
+        rng: np.random.Generator,
+        also: tuple[AtPoint, ...] = (),
+    ) -> Fitted:
         calibration = terms.calibrated(self.loss, table.shape[1], geometry)
-        found = tilted_minimiser(Sums(loss=self.loss, table=table), calibration, rng)
+        found = tilted_minimiser(Sums(loss=self.loss, table=table), calibration, rng, also=also)
         return Fitted(
             theta=found.theta,
             centre=np.zeros_like(found.theta),
             loss=self.loss,
             table=table,
             calibration=calibration,
-            curvature=found.curvature,
+            taken=_by_kernel(also, found.taken),
         )
 
 
@@ -113,14 +136,21 @@ class CountFit:
 
     dispersion: float | None
     loss: ClassVar[None] = None
-    reads_anywhere: ClassVar[bool] = False
 
-    def __call__(self, table: Table, geometry: Geometry, terms: Terms, rng: np.random.Generator) -> Fitted:
+    def __call__(
+        self,
+        table: Table,
+        geometry: Geometry,
+        terms: Terms,
+        rng: np.random.Generator,
+        also: tuple[AtPoint, ...] = (),
+    ) -> Fitted:
         noise = terms.noise(table.shape[1])
         tau = next(tau for least, tau in TAUS if noise >= least)
         spent = min(max(NATS_CAP / (1.0 - tau) / terms.information, 0.005), 0.05) * terms.epsilon
+        (up_to,) = table.sum(CapCounts())
         cap = cap_of_counts(
-            in_memory(table)[1],
+            Counted(up_to=up_to, num_values=table.shape[0]),
             rng=rng,
             tau=tau,
             epsilon=spent,
@@ -129,7 +159,7 @@ class CountFit:
         )
         left = replace(terms, epsilon=terms.epsilon - spent)
         fit = OneFit(CappedCounts(cap=cap, dispersion=self.dispersion))
-        return replace(fit(table, geometry, left, rng), published={"cap": float(cap)})
+        return replace(fit(table, geometry, left, rng, also), published={"cap": float(cap)})
 
 
 @dataclass(frozen=True)
@@ -138,18 +168,23 @@ class LinearStages:
 
     intercept: bool
     loss: ClassVar[None] = None
-    reads_anywhere: ClassVar[bool] = False
 
-    def __call__(self, table: Table, geometry: Geometry, terms: Terms, rng: np.random.Generator) -> Fitted:
-        rows, response = in_memory(table)
-        found = linear_fit(rows, response, terms, rng, intercept=self.intercept)
-        loss = found.loss
+    def __call__(
+        self,
+        table: Table,
+        geometry: Geometry,
+        terms: Terms,
+        rng: np.random.Generator,
+        also: tuple[AtPoint, ...] = (),
+    ) -> Fitted:
+        found = linear_fit(table, geometry, terms, rng, intercept=self.intercept, also=also)
         return Fitted(
             theta=found.theta[None, :],
             centre=found.first[None, :],
-            loss=loss,
-            table=replace(rows, response=working_response(rows, response, found.first, loss.cut)),
+            loss=found.loss,
+            table=found.table,
             calibration=found.calibration,
+            taken=_by_kernel(also, found.taken),
             published={
                 "scale": found.scale,
                 "window_location": found.window.location,
@@ -173,11 +208,8 @@ RECIPES: Mapping[str, Callable[[RegressionModel], Recipe]] = {
 """By the name of the family."""
 
 
-def in_memory(table: Table) -> tuple[Rows, Array]:
-    """Rows and responses themselves, for stages that need them in memory."""
-    if not isinstance(table, Rows) or table.response is None:
-        raise InvalidInput("This model is fitted to tables in memory only.")
-    return table, table.response
+def _by_kernel(also: tuple[AtPoint, ...], taken: tuple[base.Sums, ...] | None) -> dict[AtPoint, base.Sums]:
+    return {} if taken is None else dict(zip(also, taken, strict=True))
 
 
 def recipe_of(model: RegressionModel) -> Recipe:

@@ -21,8 +21,8 @@ each. A step that does not bring |g| down makes the solver take a new curvature 
 step minimises a surrogate [Jordan, Lee & Yang 2019]: the objective of the look, corrected so that both agree
 there. It is wrong by third derivatives only, and these by the sampling error, so each step multiplies the
 square of the distance by one over the square root of the look's size: 1e-2, 1e-6, 1e-14. The third pass
-certifies, and takes the curvature at the point that will be published. If a pass finds a gradient that did
-not fall, damped steps of all records go on from there.
+certifies, and takes what is asked for at the point that will be published (``also``). If a pass finds a
+gradient that did not fall, damped steps of all records go on from there.
 
 >>> import numpy as np
 >>> from onedraw.tilted.losses import Logistic
@@ -37,6 +37,7 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,7 +46,8 @@ from scipy import linalg
 from onedraw.errors import SamplingError
 from onedraw.private import Withheld
 from onedraw.tables import base
-from onedraw.tilted.sums import UNIT, Slope, SlopeAndCurvature, Sums, squared
+from onedraw.tilted.losses import Loss
+from onedraw.tilted.sums import UNIT, Slope, Sums
 from onedraw.types import Array
 
 MAX_STEPS = 500
@@ -59,10 +61,14 @@ SURROGATE_STEPS = 8
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Solution(Withheld):
-    """Where the minimiser was moved to and, if the last pass took it, the curvature (qp, qp) there."""
+    """Where the minimiser was moved to and, if the last pass took them, further sums there."""
 
     theta: Array
-    curvature: Array | None = None
+    taken: tuple[base.Sums, ...] | None = None
+
+
+AtPoint = Callable[[Loss, Array], base.Kernel]
+"""The kernel of a loss at parameters (q, p)."""
 
 
 def minimise(sums: Sums, *, ridge: float, tilt: Array, residual: float, rng: np.random.Generator) -> Array:
@@ -72,9 +78,16 @@ def minimise(sums: Sums, *, ridge: float, tilt: Array, residual: float, rng: np.
 
 
 def solve(
-    sums: Sums, *, ridge: float, tilt: Array, residual: float, moved: Array, rng: np.random.Generator
+    sums: Sums,
+    *,
+    ridge: float,
+    tilt: Array,
+    residual: float,
+    moved: Array,
+    rng: np.random.Generator,
+    also: tuple[AtPoint, ...] = (),
 ) -> Solution:
-    """The minimiser, certified, plus ``moved``."""
+    """The minimiser, certified, plus ``moved``, and maybe the sums of ``also`` there."""
     theta = np.zeros(sums.shape)
     objective = _Objective(sums=sums, ridge=ridge, tilt=tilt, residual=residual)
     samples = [replace(objective, sums=sample) for sample in _ladder(sums, rng)]
@@ -82,7 +95,7 @@ def solve(
         theta = _descend(sample, theta, loose=True)
     if sums.num_records <= base.LOOK or not samples:
         return Solution(theta=_descend(objective, theta, loose=False) + moved)
-    return _in_few_passes(objective, samples[-1], theta, moved)
+    return _in_few_passes(objective, samples[-1], theta, moved, also)
 
 
 def _ladder(sums: Sums, rng: np.random.Generator) -> list[Sums]:
@@ -118,12 +131,11 @@ class _Objective:
     def _whole(self, theta: Array, slope: Array) -> Array:
         return np.asarray(slope + (self.ridge * theta + self.tilt), dtype=np.float64)
 
-    def slope_and_curvature_near(self, theta: Array, moved: Array) -> tuple[Array, Array]:
-        """The slope at theta and, in the same pass, the curvature of the sums at theta + moved."""
-        loss = self.sums.loss
-        kernels = Slope(loss, theta, self.precise), SlopeAndCurvature(loss, theta + moved)
-        (slope,), (_, total) = base.Together.split(self.sums.table.sum(base.Together(kernels)))
-        return self._whole(theta, self.sums.factor * slope), self.sums.factor * squared(total)
+    def slope_and_more(self, theta: Array, more: tuple[base.Kernel, ...]) -> tuple[Array, list[base.Sums]]:
+        """The slope at theta and, in the same pass, the sums of other kernels."""
+        kernels: tuple[base.Kernel, ...] = (Slope(self.sums.loss, theta, self.precise), *more)
+        (slope,), *others = base.Together.split(self.sums.table.sum(base.Together(kernels)))
+        return self._whole(theta, self.sums.factor * slope), others
 
     def slope_and_hessian(self, theta: Array, *, quick: bool) -> tuple[Array, Array]:
         slope, hessian = self.sums.gradient_and_curvature(theta, quick=quick)
@@ -141,17 +153,19 @@ class _Objective:
         return size + slack <= self.residual
 
 
-def _in_few_passes(objective: _Objective, look: _Objective, theta: Array, moved: Array) -> Solution:
+def _in_few_passes(
+    objective: _Objective, look: _Objective, theta: Array, moved: Array, also: tuple[AtPoint, ...]
+) -> Solution:
     """Steps of a surrogate from ``theta``, a minimiser of the look: see the module docstring."""
-    before = np.inf
+    before, loss = np.inf, objective.sums.loss
     for step in range(MAX_STEPS):
         if step < 2:
             slope, hessian = objective.slope_and_hessian(theta, quick=step == 0)
         else:
-            slope, curvature = objective.slope_and_curvature_near(theta, moved)
+            slope, taken = objective.slope_and_more(theta, tuple(at(loss, theta + moved) for at in also))
             if objective.certified(theta, float(np.linalg.norm(slope)), precise=objective.precise):
-                return Solution(theta=theta + moved, curvature=curvature)
-            hessian = objective.ridged(curvature)  # of a point so near that steps still shrink fast
+                return Solution(theta=theta + moved, taken=tuple(taken))
+            # The curvature is that of the last point, so near that steps still shrink fast.
         size = float(np.linalg.norm(slope))
         if size > GOOD_FALL * before:
             break

@@ -21,9 +21,11 @@ the logarithm of their sum, and log probabilities move by at most epsilon. []
 
 *Infinitely many candidates.* All windows with at most FEW n values have the same utility. Any other holds
 one of the values of rank q, 2q, 3q, ... with q = max(1, floor(FEW n)), so they are few and found in no
-time. The rest is chosen as one candidate with its total base measure, and the window within it drawn from
-the base measure until it is none of those listed. The base measure is ``SCALE_DECAY``^|k| over scales times
-P(M >= m) = 1/(1 + m/8) for the distance of the middle from zero in steps m of s/4, either side alike.
+time. Of a table that is longer than a look they come from the look, and one pass counts what they hold
+(``half_of``). The rest is chosen as one candidate with its total base measure, and the window within it
+drawn from the base measure until it is none of those listed. The base measure is ``SCALE_DECAY``^|k| over
+scales times P(M >= m) = 1/(1 + m/8) for the distance of the middle from zero in steps m of s/4, either side
+alike.
 
 *Why shifted.* Zero would be an edge at every scale: values around it would be halved by windows of any size.
 With k times the golden section, modulo 1, a number is near an edge at few scales, whichever it is.
@@ -43,12 +45,17 @@ Edge cases:
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onedraw._validate import one_of, positive, whole
+from onedraw.private import Withheld
+from onedraw.tables.base import Table
 from onedraw.tilted.quantiles import drawn
 from onedraw.types import AnyArray, Array, Neighbours
 
@@ -75,8 +82,16 @@ def window(k: int, middle: float) -> Window:
     return Window(location=(middle + k * GOLDEN % 1.0) * (scale / 4.0), scale=scale)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Filled(Withheld):
+    """Every window that may hold more than FEW n of the values: middles, values below and above, by scale."""
+
+    listed: list[tuple[Array, AnyArray, AnyArray]]
+    num_values: int
+
+
 def window_of_half(
-    values: Array,
+    values: Array | Filled,
     *,
     epsilon: float,
     rng: np.random.Generator,
@@ -85,9 +100,11 @@ def window_of_half(
 ) -> Window:
     """A window that holds about half of the values."""
     rate = choice_rate(epsilon, neighbours, rows_per_person)
-    ordered = np.sort(values)
-    listed = [filled_windows(ordered, k) for k in SCALES]
-    weights = [log_weights(*listed[i], len(values), k, rate) for i, k in enumerate(SCALES)]
+    if not isinstance(values, Filled):
+        ordered = np.sort(values)
+        values = Filled(listed=[filled_windows(ordered, k) for k in SCALES], num_values=len(values))
+    listed = values.listed
+    weights = [log_weights(*listed[i], values.num_values, k, rate) for i, k in enumerate(SCALES)]
     sizes = np.array([len(part) for part in weights])
     place = drawn(np.concatenate(weights), rng)
     scale = int(np.searchsorted(np.cumsum(sizes), place, side="right"))
@@ -105,10 +122,15 @@ def choice_rate(epsilon: float, neighbours: Neighbours, rows_per_person: int) ->
 
 def filled_windows(ordered: Array, k: int) -> tuple[Array, AnyArray, AnyArray]:
     """Windows of scale 2^(k/2), all with more than FEW n values: middles in steps, values below, above."""
+    middles, low, high = windows_around(ordered[:: max(1, math.floor(FEW * len(ordered)))], k)
+    return middles, np.searchsorted(ordered, low), len(ordered) - np.searchsorted(ordered, high)
+
+
+def windows_around(points: Array, k: int) -> tuple[Array, Array, Array]:
+    """Windows of scale 2^(k/2), all that hold one of the points: middles in steps, lower and upper ends."""
     scale, moved = 2.0 ** (0.5 * k), k * GOLDEN % 1.0
-    every = max(1, math.floor(FEW * len(ordered)))
     with np.errstate(over="ignore"):
-        steps = np.floor(ordered[::every] / (scale / 4.0) - moved)
+        steps = np.floor(points / (scale / 4.0) - moved)
     steps = steps[np.abs(steps) < FARTHEST]
     reach = np.arange(-STEPS // 2 - 1, STEPS // 2 + 3)  # one more on either side, for rounding
     middles = np.unique(steps[:, None] + reach)
@@ -116,7 +138,78 @@ def filled_windows(ordered: Array, k: int) -> tuple[Array, AnyArray, AnyArray]:
     middles = middles[np.abs(middles) < FARTHEST - 2 * STEPS]
     low = (middles - STEPS / 2 + moved) * (scale / 4.0)
     high = (middles + STEPS / 2 + moved) * (scale / 4.0)
-    return middles, np.searchsorted(ordered, low), len(ordered) - np.searchsorted(ordered, high)
+    return middles, low, high
+
+
+# -- of values that lie anywhere
+
+
+def half_of(table: Table, rng: np.random.Generator) -> Array | Filled:
+    """The responses themselves, if a look holds them all; else what a window needs of them, in one pass.
+
+    The windows listed are those around some values of the look. The pass counts what they hold, and what
+    lies between these points: a window that is not listed lies there, so it is one of those with at most
+    FEW n values if no gap has more. Where one has, which a random look hardly ever leaves, points are put
+    into it and the pass is repeated. So the probabilities are those of the proof, whatever the look was.
+    """
+    look, num_values = table.look(rng), table.shape[0]
+    if len(look) == num_values:
+        return np.asarray(look.response)
+    ordered = np.sort(look.response)
+    points = np.unique(ordered[:: max(1, math.floor(0.5 * FEW * len(ordered)))])
+    while True:
+        counts = EdgeCounts(points)
+        (below,) = table.sum(counts)
+        edges = counts.edges
+        inside = np.append(below[np.searchsorted(edges, points)], num_values)  # below each point, and in all
+        past = np.append(0, below[np.searchsorted(edges, np.nextafter(points, np.inf))])
+        wide = np.flatnonzero(inside - past > FEW * num_values)
+        if not len(wide):
+            break
+        points = np.unique(np.concatenate([points, *(_between(points, int(gap)) for gap in wide)]))
+    listed = []
+    for k in SCALES:
+        middles, low, high = windows_around(points, k)
+        first, last = below[np.searchsorted(edges, low)], below[np.searchsorted(edges, high)]
+        listed.append((middles, first, num_values - last))
+    return Filled(listed=listed, num_values=num_values)
+
+
+@dataclass(frozen=True)
+class EdgeCounts:
+    """A kernel: how many responses of a block lie below each end of the windows around some points."""
+
+    points: Array
+
+    @functools.cached_property
+    def edges(self) -> Array:
+        """All ends of windows around the points, and the ends of the gaps between these."""
+        ends = [end for k in SCALES for end in windows_around(self.points, k)[1:]]
+        return np.unique(np.concatenate([self.points, np.nextafter(self.points, np.inf), *ends]))
+
+    def __call__(self, block: Any) -> tuple[AnyArray]:
+        # The number of ends that are not above a value.
+        passed = np.searchsorted(self.edges, block.response, side="right")
+        return (np.cumsum(np.bincount(passed, minlength=len(self.edges) + 1)[:-1]),)
+
+
+def _between(points: Array, gap: int) -> Array:
+    """Points in the gap before ``points[gap]``, evenly spaced in the order of floats, which is finite."""
+    largest = np.finfo(np.float64).max
+    ends = np.concatenate([[-largest], points, [largest]])[gap : gap + 2]
+    low, high = (int(place) for place in _place(ends))
+    return _at(np.array([low + (high - low) * i // 64 for i in range(1, 64)], dtype=np.int64))
+
+
+def _place(values: Array) -> NDArray[np.int64]:
+    """The place of each float in their order, zero at 0."""
+    bits = np.asarray(values + 0.0).view(np.int64)
+    return np.where(bits < 0, -(bits & np.int64(2**63 - 1)), bits)
+
+
+def _at(places: NDArray[np.int64]) -> Array:
+    """The floats at these places."""
+    return np.copysign(np.abs(places).view(np.float64), places)
 
 
 def log_base(middles: Array) -> Array:

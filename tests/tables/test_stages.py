@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models with stages on tables that are read piece by piece: the same releases, in few passes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from onedraw.estimators import LinearRegression, NegativeBinomialRegressor, PoissonRegressor
+from onedraw.mechanisms import TiltedFit
+from onedraw.records import Records
+from onedraw.tables import base
+from onedraw.tables.stream import Stream
+from onedraw.tilted import windows
+from onedraw.tilted.windows import EdgeCounts, Filled, filled_windows, half_of, window_of_half
+
+pa = pytest.importorskip("pyarrow")
+BOUNDS = {"dose": (-1.0, 1.0), "age": (-1.0, 1.0)}
+PLAIN, ROBUST = TiltedFit(inference=True), TiltedFit(inference="robust")
+
+
+def columns(kind, n=6000):
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1.0, 1.0, (n, 2))
+    mean = 0.4 + x @ [0.5, -0.3]
+    y = 200.0 + 40.0 * mean + 10.0 * rng.standard_normal(n) if kind is LinearRegression else None
+    return {"dose": x[:, 0], "age": x[:, 1], "y": rng.poisson(np.exp(mean)) if y is None else y}
+
+
+@pytest.fixture
+def scans(monkeypatch):
+    """How often the streams were read."""
+    counted, plain = [], Stream._blocks
+    monkeypatch.setattr(Stream, "_blocks", lambda self: counted.append(1) or plain(self))
+    return counted
+
+
+CASES = [
+    # Check; counts of the response; first fit, which takes the spread; second fit, with what intervals need.
+    (LinearRegression, {"mechanism": PLAIN, "feature_bounds": BOUNDS}, 1 + 1 + 3 + 3),
+    (LinearRegression, {"mechanism": ROBUST, "feature_bounds": BOUNDS}, 1 + 1 + 3 + 3),
+    (LinearRegression, {"mechanism": TiltedFit(inference=False)}, 1 + 1 + 1 + 3 + 3),  # and units of features
+    (PoissonRegressor, {"mechanism": PLAIN, "feature_bounds": BOUNDS}, 1 + 1 + 3),
+    (PoissonRegressor, {"mechanism": PLAIN}, 1 + 1 + 1 + 3),
+    (NegativeBinomialRegressor, {"mechanism": PLAIN, "feature_bounds": BOUNDS, "dispersion": 2.0}, 1 + 1 + 3),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "passes"), CASES)
+def test_a_seed_gives_the_release_of_memory_in_few_passes(kind, options, passes, small_look, scans):
+    table = columns(kind)
+    made = {"epsilon": 2.0, "random_state": 3, **options}
+    found = kind(**made).fit(pa.table(table), target="y").release_
+    assert len(scans) == passes
+    frame = pd.DataFrame(table)
+    expected = kind(**made).fit(frame[["dose", "age"]], frame["y"]).release_
+    np.testing.assert_allclose(found.draws, expected.draws, rtol=1e-9, atol=1e-9)
+    assert found.statistics.keys() == expected.statistics.keys()
+    for name, statistic in found.statistics.items():
+        np.testing.assert_allclose(statistic.array(), expected.statistics[name].array(), rtol=1e-9, atol=1e-9)
+
+
+# -- what a window needs of values that lie anywhere
+
+
+def records(values):
+    return Records(features=np.empty((len(values), 0)), response=np.asarray(values, dtype=float))
+
+
+VALUES = {
+    "normal": lambda rng: 7.0 + 3.0 * rng.standard_normal(4000),
+    "tied": lambda rng: rng.poisson(0.7, 4000).astype(float),
+    "equal": lambda rng: np.full(4000, -2.5),
+    "far": lambda rng: np.concatenate([rng.standard_cauchy(3998), [1e300, -1e300]]),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_windows_of_a_look_are_counted_over_all_records(name, monkeypatch):
+    """Listed are all that hold more than a few values, with the counts of a search in the sorted values."""
+    values = VALUES[name](np.random.default_rng(0))
+    monkeypatch.setattr(base, "LOOK", 1000)
+    found = half_of(records(values), np.random.default_rng(1))
+    assert isinstance(found, Filled)
+    ordered = np.sort(values)
+    for k, (middles, below, above) in zip(windows.SCALES, found.listed, strict=True):
+        known = {m: (b, a) for m, b, a in zip(middles, below, above, strict=True)}
+        for middle, b, a in zip(*filled_windows(ordered, k), strict=True):
+            assert known.get(middle, (b, a)) == (b, a)
+            assert middle in known or len(values) - b - a <= windows.FEW * len(values)
+
+
+class MisleadingLook(Records):
+    """Records whose look shows none of the values that most of them have."""
+
+    def look(self, rng):
+        return self.take(np.flatnonzero(self.response > 1e6)[:50])
+
+
+def test_a_look_that_misleads_costs_passes_and_nothing_else(monkeypatch):
+    values = np.append(np.random.default_rng(0).normal(50.0, 2.0, 3000), np.linspace(2e6, 3e6, 60))
+    plain = records(values)
+    table = MisleadingLook(features=plain.features, response=plain.response)
+    found = half_of(table, np.random.default_rng(1))
+    ordered = np.sort(values)
+    for k, (middles, *_) in zip(windows.SCALES, found.listed, strict=True):
+        listed = set(middles)
+        for middle, below, above in zip(*filled_windows(ordered, k), strict=True):
+            assert middle in listed or len(values) - below - above <= windows.FEW * len(values)
+    chosen = window_of_half(found, epsilon=1.0, rng=np.random.default_rng(2))
+    assert chosen.location == pytest.approx(50.0, abs=2.0)
+
+
+def test_counts_below_edges_add_up_over_blocks():
+    values = np.random.default_rng(0).normal(size=500)
+    kernel, block = EdgeCounts(np.array([-0.5, 0.0, 1.0])), records(values)
+    whole = block.sum(kernel)[0]
+    parts = kernel(block.take(slice(0, 77)))[0] + kernel(block.take(slice(77, 500)))[0]
+    np.testing.assert_array_equal(parts, whole)
+    np.testing.assert_array_equal(whole, [(values < edge).sum() for edge in kernel.edges])
+    assert replace(kernel, points=kernel.points).points is kernel.points  # nothing but the points is sent
+
+
+def test_points_in_a_gap_lie_between_its_ends_down_to_neighbouring_floats():
+    points = np.array([-1.0, np.nextafter(-1.0, 0.0), 0.0, 5e-324, 1e300])
+    for gap in range(len(points) + 1):
+        ends = np.concatenate([[-np.inf], points, [np.inf]])[gap : gap + 2]
+        found = windows._between(points, gap)
+        assert (found >= ends[0]).all()
+        assert (found <= ends[1]).all()
+        if gap not in (1, 3):
+            assert ((found > ends[0]) & (found < ends[1])).sum() >= 62
