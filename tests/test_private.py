@@ -35,9 +35,11 @@ from onedraw.samplers.envelope import Mixture, StudentT
 from onedraw.samplers.modes import Mode
 from onedraw.tables.stream import Stream
 from onedraw.tilted.losses import Logistic
+from onedraw.tilted.quantiles import Counted
 from onedraw.tilted.solver import Solution
 from onedraw.tilted.sums import Sums
 from onedraw.tilted.weights import Rows
+from onedraw.tilted.windows import Filled
 
 PLANTED = 8675309.25
 SHOWN = re.compile(r"8675309|8\.67530\d*e\+?0?6")
@@ -53,7 +55,9 @@ def holders():
         "rows": rows,
         "design": Design(design=table, response=table),
         "sums": Sums(loss=Logistic(), table=rows),
-        "solution": Solution(theta=table, curvature=np.diag(array)),
+        "solution": Solution(theta=table, taken=((np.diag(array),),)),
+        "counts": Counted(up_to=array, num_values=int(PLANTED)),
+        "windows": Filled(listed=[(array, array, array)], num_values=int(PLANTED)),
         "stream": Stream(source=[PLANTED], read=list, empty=Records(features=table, response=array)),
         "records": Records(features=table, response=array),
         "box": Private(array),
