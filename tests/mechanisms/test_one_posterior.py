@@ -287,3 +287,39 @@ def test_several_draws_split_epsilon():
     reached = privacy_loss(mechanism, *designed_pair("bernoulli", "replace_one"))
     assert mechanism.guarantee.draws == 5
     assert 0.85 <= 5 * reached <= 1.0 + 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_scale_on_its_floor_is_drawn_all_the_same(seed):
+    """The ratio climbs 30 nats towards the floor; seed 2 once judged its envelope before it had seen that."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1.0, 1.0, (45_000, 10))
+    y = x @ rng.normal(0.0, 0.7, 10) + 0.5 * rng.standard_normal(len(x))  # a tenth of a unit: the floor
+    model = onedraw.LinearRegression(
+        epsilon=1.0,
+        mechanism="one_posterior",
+        feature_bounds=(-1, 1),
+        target_bounds=(-5, 5),
+        random_state=seed,
+    )
+    assert 0.5 < model.fit(x, y).scale_ < 0.55
+
+
+def test_a_search_that_fails_names_the_mechanism_that_cannot(monkeypatch):
+    class Hopeless:
+        evidence_level = "searched"
+
+        def check(self, posterior):
+            pass
+
+        def sample(self, posterior, num_draws, rng):
+            raise onedraw.AcceptanceTooLow("Nothing was found.")
+
+    monkeypatch.setattr(OnePosterior, "drawn_by", property(lambda self: Hopeless()))
+    X, y = [[0.0], [1.0]], [0.0, 1.0]
+    with pytest.raises(onedraw.AcceptanceTooLow, match=r"Set mechanism='tilted_fit', which cannot fail so"):
+        onedraw.LinearRegression(epsilon=1.0, mechanism="one_posterior").fit(X, y)
+    with pytest.raises(onedraw.AcceptanceTooLow) as caught:  # no tilted fit for such errors
+        onedraw.LinearRegression(epsilon=1.0, errors="laplace", mechanism="one_posterior").fit(X, y)
+    assert "tilted" not in str(caught.value)

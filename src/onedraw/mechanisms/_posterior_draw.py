@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 
 from onedraw._validate import positive
+from onedraw.advice import Set
+from onedraw.errors import AcceptanceTooLow
 from onedraw.families import Bernoulli
 from onedraw.losses import Gibbs, Loss
 from onedraw.mechanisms._bounds import bounded_design, clipping_note
 from onedraw.mechanisms.base import EXACTNESS, SamplerMechanism
+from onedraw.mechanisms.tilted_fit import TiltedFit
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior
 from onedraw.records import Records
@@ -60,7 +63,13 @@ class PosteriorDraw(SamplerMechanism):
 
     def draws(self, records: Records, num_draws: int, rng: np.random.Generator) -> Draws:
         """Draws with the scale itself (not its coordinate) in the last column: private, not on the grid."""
-        drawn = self.drawn_by.sample(self.posterior(records), num_draws, rng)
+        try:
+            drawn = self.drawn_by.sample(self.posterior(records), num_draws, rng)
+        except AcceptanceTooLow as error:
+            if TiltedFit.requirements.fits(self.model):
+                other = Set("mechanism", TiltedFit.name, note=", which cannot fail so")
+                error.advice = (other, *error.advice)
+            raise
         if self.prior.noise is None:
             return drawn
         values = drawn.values.copy()

@@ -36,6 +36,8 @@ MAX_FLANKS, MAX_VAIN_FLANKS, FLANK_SHARE, FLANK_INFLATION = 16, 6, 0.15, 1.1
 RECENT_PEAKS, MOST_PEAKS = 4, 3
 SKETCHES = (4096, 16_384)
 ADAPTATION_ROUNDS = 12
+MAX_ROUNDS, FAR_BELOW = 3, 0.5
+"""An envelope is improved again where its bound, in nats, turns out to have been this far below the top."""
 
 
 class Fit(NamedTuple):
@@ -77,6 +79,20 @@ def fit_envelope(
             break
         if len(modes) >= MAX_MODES or not gain_mode(posterior, modes, fit.peak):
             break
+    for _ in range(MAX_ROUNDS):
+        fit = _improved(posterior, modes, fit, num_draws, rng, extra)
+        settled = _settled(posterior, fit, modes)
+        if settled.bound - fit.bound < FAR_BELOW:
+            break
+        # The acceptance was judged by a bound far below a top that only the longer climb came to.
+        fit, extra = settled, np.concatenate([extra, settled.peak[None, :]])
+    return settled
+
+
+def _improved(
+    posterior: Posterior, modes: list[Mode], fit: Fit, num_draws: int, rng: np.random.Generator, extra: Array
+) -> Fit:
+    """The fit with flanks, or adapted to weighted proposals, where the draws are worth it."""
     n = max(1, posterior.num_records)
     for size in (*(size for size in SKETCHES if 2 * size <= n), n):
         if fit.takes_more(FIT_PASSES * (1.5 + FLANK_FITS * size / n), num_draws):
@@ -85,7 +101,7 @@ def fit_envelope(
     if fit.takes_more(ADAPTATION_PASSES, num_draws) and posterior.dim <= ADAPTABLE_DIM:
         adapted = _fit(posterior, _adapt(posterior, fit.envelope, rng), modes, rng, HARD_PILOT, extra)
         fit = adapted if adapted.acceptance > fit.acceptance else fit
-    return _settled(posterior, fit, modes)
+    return fit
 
 
 def _fit(
