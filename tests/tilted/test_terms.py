@@ -76,3 +76,22 @@ def test_information_is_never_taken_from_private_numbers():
     assert Terms(epsilon=1.0).counted(10**9, np.random.default_rng(0)).information == ASSUMED
     paid = Terms(epsilon=1.0).paying_for_a_count()
     assert paid.counted(10**9, np.random.default_rng(0)).information == ASSUMED
+
+
+@pytest.mark.parametrize(
+    ("loss", "num_records", "raw", "expected"),
+    [
+        (Logistic(), 100_000, False, 0.0),
+        (Logistic(), 3_000, False, 0.05),
+        (Logistic(), 3_000, True, 0.1),
+        (CappedCounts(cap=3), 100_000, False, 0.05),
+        (CappedCounts(cap=3), 100_000, True, 0.1),
+        (Softmax(classes=3), 1_000, True, 0.15),
+        (Softmax(classes=3), 100_000, True, 0.2),
+    ],
+)
+def test_a_smaller_ridge_is_bought_where_its_pull_is_not_undone(loss, num_records, raw, expected):
+    """The scale of the pure tilt says what was paid: 2/((1 - price) epsilon), less the solver's share."""
+    law = Terms(epsilon=1.0, num_records=num_records, raw=raw).calibrated(loss, 6, "cube").law
+    scale = law.scale / (1.0 if isinstance(loss, Softmax) else loss.score_bound)
+    assert scale == pytest.approx(2.0 / ((1.0 - expected) * 0.995), rel=1e-6)

@@ -3,6 +3,7 @@
 
 * Output perturbation: Laplace or spherical noise around the minimiser, which SciPy finds.
 * Draws of a mean or of a logit from a conjugate posterior: a normal law, and that of the logit of a Beta.
+* A tilted logistic fit of one or two parameters (``tilted_density``).
 * One step of gradient descent in full batches (``step_densities``), or of a private chain (``chain_steps``).
 
 The data sets and the mechanism's public numbers determine them, so the attacker knows them too. ``KNOWN``
@@ -31,8 +32,15 @@ from onedraw._validate import positive
 from onedraw.audit.chain_steps import is_one_barker_step, one_step
 from onedraw.audit.closed_forms import LogitBetaDensity, NoiseDensity, NormalDensity
 from onedraw.audit.step_densities import APPROXIMATE, STEPS, is_one_step
+from onedraw.audit.tilted_density import has_tilted_density, tilted_density
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms import BetaBernoulliDraw, GaussianMeanDraw, OutputPerturbation, PrivateBarker
+from onedraw.mechanisms import (
+    BetaBernoulliDraw,
+    GaussianMeanDraw,
+    OutputPerturbation,
+    PrivateBarker,
+    TiltedFit,
+)
 from onedraw.records import Records
 from onedraw.types import Array
 
@@ -78,16 +86,22 @@ KNOWN: Mapping[str, Callable[[Any, Records], Any]] = {
     BetaBernoulliDraw.name: logit_density,
     GaussianMeanDraw.name: mean_density,
     PrivateBarker.name: one_step,
+    TiltedFit.name: tilted_density,
     **STEPS,
 }
 """The law of a release on given records, by the name of the mechanism."""
+CONDITIONS: Mapping[str, Callable[[Any], bool]] = {
+    PrivateBarker.name: is_one_barker_step,
+    TiltedFit.name: has_tilted_density,
+    **dict.fromkeys(STEPS, is_one_step),
+}
+"""Of the mechanisms whose law is known with some options only."""
 
 
 def has_known_density(mechanism: Any) -> bool:
     """Whether ``known_density`` knows the mechanism with its options."""
-    if mechanism.name == PrivateBarker.name:
-        return is_one_barker_step(mechanism)
-    return mechanism.name in KNOWN and (mechanism.name not in STEPS or is_one_step(mechanism))
+    fits = CONDITIONS.get(mechanism.name)
+    return mechanism.name in KNOWN and (fits is None or fits(mechanism))
 
 
 def has_exact_density(mechanism: Any) -> bool:

@@ -51,7 +51,7 @@ from onedraw.tilted.terms import Terms
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
 
-TAUS = ((0.008, 0.8), (0.0025, 0.9), (0.0, 0.98))
+TAUS = ((0.05, 0.8), (0.003, 0.9), (0.0, 0.98))
 """Of which quantile of the counts the cap is, by the noise of the fit (``Terms.noise``) from which on it is
 taken: a small cap where noise is most of the error, a large one where losing what is above it is."""
 NATS_CAP = 20.0

@@ -38,6 +38,11 @@ RAW_PRICE = 0.1
 LARGEST_RAW_PRICES = ((0.03, 0.15), (0.0, 0.2))
 """However many predictors, by the noise (``Terms.noise``) from which on it is taken: the ridge matters less
 where noise is most of the error. A share that grew with the classes would leave nothing at eleven."""
+CORRECTED_PRICE = 0.05
+CORRECTED_FROM = 0.05
+"""Of epsilon, for a smaller ridge where a released curvature undoes its pull, and the noise (``Terms.noise``)
+from which on it is taken: there the curvature's own noise leaves part of the pull. Below it is taken only by
+losses whose curvature is never free."""
 ASSUMED = 5000.0
 """n epsilon where the number of records is private."""
 LEAST = 100.0
@@ -101,10 +106,8 @@ class Terms:
         self, loss: Loss, dim: int, geometry: Geometry, *, price: float | None = None
     ) -> Calibration:
         """The tilt of one fit that spends all of it."""
-        if price is None and self.raw:
-            noise = self.noise(dim)
-            largest = next(price for least, price in LARGEST_RAW_PRICES if noise >= least)
-            price = max(loss.price, min(RAW_PRICE * loss.num_predictors, largest))
+        if price is None:
+            price = self._price(loss, self.noise(dim))
         return calibrate(
             loss,
             dim=dim,
@@ -116,6 +119,13 @@ class Terms:
             price=price,
             residual=self._residual(loss, dim),
         )
+
+    def _price(self, loss: Loss, noise: float) -> float:
+        """The share of epsilon that buys a smaller ridge."""
+        if not self.raw:
+            return CORRECTED_PRICE if loss.price or noise >= CORRECTED_FROM else 0.0
+        largest = next(price for least, price in LARGEST_RAW_PRICES if noise >= least)
+        return max(loss.price, min(RAW_PRICE * loss.num_predictors, largest))
 
     def _residual(self, loss: Loss, dim: int) -> float:
         """Relative to the largest score."""

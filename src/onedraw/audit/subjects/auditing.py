@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from onedraw.audit.finding import Finding
 from onedraw.audit.pairs import Pair
 from onedraw.audit.releasing import release
 from onedraw.audit.subjects.subject import Subject
+from onedraw.audit.tilted_density import Tilt, has_tilted_density, tilted_laws, worst_tilted_pair
 from onedraw.mechanisms import Mechanism
 from onedraw.records import Records
 from onedraw.types import Array, Neighbours
@@ -83,14 +85,15 @@ def audit_subject(
         )
     rng, _ = generator(random_state)
     candidates = subject.pairs(neighbours, pair)
-    chain = is_one_barker_step(mechanism)
-    laws_of = output_laws if drawn else one_step_laws if chain else _noise_laws
+    laws_of = output_laws if drawn else _laws_of(mechanism)
     known = [laws_of(mechanism, candidate) for candidate in candidates]
     best = int(np.argmax([promise(laws, rounds, claimed.delta) for laws in known]))
     attack = membership_attack(mechanism, candidates[best], rounds=rounds, random_state=rng)
     worst = None
     if tries and drawn:
         worst = worst_pair(mechanism, tries=tries, random_state=rng).laws
+    elif tries and has_tilted_density(mechanism):
+        worst = worst_tilted_pair(Tilt.of(mechanism))
     return Finding(
         name=subject.name,
         claimed=claimed,
@@ -105,6 +108,13 @@ def audit_subject(
         pair=candidates[best].name,
         confidence=confidence,
     )
+
+
+def _laws_of(mechanism: Any) -> Callable[[Any, Pair], Laws]:
+    """How the laws of a mechanism that is no posterior draw are computed."""
+    if is_one_barker_step(mechanism):
+        return one_step_laws
+    return tilted_laws if has_tilted_density(mechanism) else _noise_laws
 
 
 def _noise_laws(mechanism: Any, pair: Pair) -> Laws:

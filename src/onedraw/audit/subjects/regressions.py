@@ -58,6 +58,13 @@ REGRESSIONS = (
     Subject(name="tilted_fit", build=lambda model: TiltedFit(), **LOGISTIC),
     Subject(name="tilted_fit:bounded", build=lambda model: TiltedFit(), bounded=True, **LOGISTIC),
     Subject(
+        name="tilted_fit:intercept",
+        build=lambda model: TiltedFit(),
+        bounded=True,
+        intercept=True,
+        **LOGISTIC,
+    ),
+    Subject(
         name="tilted_fit:curvature", build=lambda model: TiltedFit(inference=True), bounded=True, **LOGISTIC
     ),
     Subject(
