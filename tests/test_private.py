@@ -53,7 +53,7 @@ def holders():
         "rows": rows,
         "design": Design(design=table, response=table),
         "sums": Sums(loss=Logistic(), table=rows),
-        "solution": Solution(theta=table, curvature=np.diag(array)),
+        "solution": Solution(theta=table, taken=((np.diag(array),),)),
         "stream": Stream(source=[PLANTED], read=list, empty=Records(features=table, response=array)),
         "records": Records(features=table, response=array),
         "box": Private(array),
