@@ -18,6 +18,7 @@ array([[ 1.11022302e-16],
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,9 +33,12 @@ LARGEST = 2.0**53
 
 def held(values: Array) -> Array:
     """The values, not beyond +-``LARGEST``. Where none is, the array itself: it may be a large memory map."""
-    if values.size and max(values.max(), -values.min()) > LARGEST:
-        return np.clip(values, -LARGEST, LARGEST)
-    return values
+    return np.clip(values, -LARGEST, LARGEST) if _size(values) > LARGEST else values
+
+
+def _size(values: Array) -> float:
+    """The largest size of a value; not a number if one is not."""
+    return max(float(values.max()), -float(values.min())) if values.size else 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -50,10 +54,15 @@ class Records(Block):
                 f"Expected features (n, d) and response (n,), got shapes {self.features.shape} and "
                 f"{self.response.shape}."
             )
-        if not (np.isfinite(self.features).all() and np.isfinite(self.response).all()):
-            raise InvalidInput("Expected finite records, got NaN or infinite values. Remove or impute them.")
-        object.__setattr__(self, "features", held(self.features))
-        object.__setattr__(self, "response", held(self.response))
+        for name in ("features", "response"):
+            values = getattr(self, name)
+            size = _size(values)
+            if not math.isfinite(size):
+                raise InvalidInput(
+                    "Expected finite records, got NaN or infinite values. Remove or impute them."
+                )
+            if size > LARGEST:
+                object.__setattr__(self, name, np.clip(values, -LARGEST, LARGEST))
 
     def __len__(self) -> int:
         """How many there are; private where neighbours may differ in it."""

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from onedraw.errors import InvalidInput, TableError
 from onedraw.ledger import Ledger
@@ -239,6 +240,22 @@ def test_a_look_is_a_random_part_of_the_records_and_stays_the_same(monkeypatch):
     rows = base.chosen_rows(100, np.random.default_rng(1))
     np.testing.assert_array_equal(look.features, x[rows])
     assert table.look(np.random.default_rng(2)) is look
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("size", [1, 2, 5, 9])
+def test_every_set_of_places_is_as_likely_to_be_the_look(size, monkeypatch):
+    """Chi-square over all sets of places, 10,000 looks: a false alarm in one of 10,000 seeds."""
+    monkeypatch.setattr(base, "LOOK", size)
+    rng, counts = np.random.default_rng(7), {}
+    for _ in range(10_000):
+        rows = base.chosen_rows(10, rng)
+        assert len(rows) == size
+        assert (np.diff(rows) > 0).all()
+        counts[tuple(rows)] = counts.get(tuple(rows), 0) + 1
+    sets = math.comb(10, size)
+    seen = np.append(list(counts.values()), np.zeros(sets - len(counts)))
+    assert stats.chisquare(seen).pvalue > 1e-4 / 4
 
 
 def test_an_empty_table_sums_to_nothing():

@@ -15,7 +15,7 @@ from onedraw.tilted.calibration import calibrate
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.softmax_loss import Softmax
-from onedraw.tilted.sums import LONG, UNIT, Slope, Sums, _predictor
+from onedraw.tilted.sums import LONG, UNIT, Slope, SlopeAndCurvature, Sums, _predictor, squared
 from onedraw.tilted.weights import Rows
 
 
@@ -150,10 +150,13 @@ def test_with_more_records_than_a_look_three_passes_do(loss, monkeypatch):
     monkeypatch.setattr(base, "LOOK", 6000)
     moved = np.full(tilt.shape, 1e-3)
     passes = counted(monkeypatch, 60_000)
-    found = solver.solve(sums, ridge=2.0, tilt=tilt, residual=1e-6, moved=moved, rng=np.random.default_rng(0))
+    options = {"ridge": 2.0, "tilt": tilt, "residual": 1e-6, "moved": moved}
+    found = solver.solve(sums, **options, rng=np.random.default_rng(0), also=(SlopeAndCurvature,))
     assert passes == ["SlopeAndCurvature", "SlopeAndCurvature", "Together"]
     assert found.theta - moved == pytest.approx(direct, abs=1e-9)
-    assert found.curvature == pytest.approx(sums.gradient_and_curvature(direct + moved)[1], rel=1e-7)
+    assert squared(found.taken[0][1]) == pytest.approx(
+        sums.gradient_and_curvature(direct + moved)[1], rel=1e-7
+    )
 
 
 def test_a_look_that_misleads_costs_passes_and_nothing_else(monkeypatch):
@@ -231,7 +234,7 @@ def test_sums_do_not_depend_on_blocks_or_chunks(monkeypatch):
     whole = sums.gradient(tilt)
     monkeypatch.setattr("onedraw.tilted.sums.BLOCK_CELLS", 1)
     assert sums.gradient(tilt) == pytest.approx(whole, rel=1e-13)
-    assert math.isclose(sums.subsample(100, np.random.default_rng(0)).factor, 10.01)
+    assert math.isclose(sums.subsamples([100], np.random.default_rng(0))[0].factor, 10.01)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), LogCosh(cut=1.5)])

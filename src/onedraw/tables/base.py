@@ -18,6 +18,7 @@ tables come ordered, and a stride could miss every record of a group.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -113,10 +114,22 @@ class Block(Withheld):
 
 
 def chosen_rows(num_records: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """The places of a look, in order: the same wherever the records lie."""
+    """The places of a look, in order: the same wherever the records lie.
+
+    Every set of ``LOOK`` places is as likely as any other: which places random numbers have met is so, given
+    how many, and so is which of them are left out again. A few times quicker than NumPy's own choice.
+    """
     if num_records <= LOOK:
         return np.arange(num_records)
-    return np.sort(rng.choice(num_records, LOOK, replace=False, shuffle=False))
+    found = np.empty(0, dtype=np.int64)
+    while len(found) < LOOK:
+        # So many draws meet all but a few thousandths of the places wanted, or more.
+        missing = -num_records * math.log1p(-(LOOK - len(found)) / num_records)
+        drawn = rng.integers(0, num_records, min(int(1.01 * missing) + 64, 4 * LOOK))
+        met = np.sort(np.concatenate([found, drawn]))  # np.unique would hash, many times slower
+        found = met[np.append(True, met[1:] > met[:-1])]
+    surplus = rng.choice(len(found), len(found) - LOOK, replace=False)
+    return np.delete(found, surplus).astype(np.intp, copy=False)
 
 
 @dataclass(frozen=True)

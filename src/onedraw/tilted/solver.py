@@ -56,7 +56,7 @@ SAMPLED_SHARE = 8
 """Each subsample is this many times smaller than the next one."""
 GOOD_FALL = 0.3
 """A step that leaves more than this share of the gradient calls for a new curvature."""
-SURROGATE_STEPS = 8
+SURROGATE_STEPS = 16
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -101,12 +101,12 @@ def solve(
 def _ladder(sums: Sums, rng: np.random.Generator) -> list[Sums]:
     """Random subsamples, the smallest first, the largest a look at most."""
     q, p = sums.shape
-    n, samples = sums.num_records, list[Sums]()
+    n, sizes = sums.num_records, list[int]()
     size = n // SAMPLED_SHARE if n <= base.LOOK else base.LOOK
     while size >= max(SMALLEST_SAMPLE, 20 * q * p):
-        samples.append(sums.subsample(size, rng))
+        sizes.append(size)
         size //= SAMPLED_SHARE
-    return samples[::-1]
+    return sums.subsamples(sizes, rng)[::-1] if sizes else []
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -177,17 +177,16 @@ def _surrogate_step(look: _Objective, start: Array, slope: Array, hessian: Array
     """To the minimiser of the look's objective, corrected to this slope and curvature at ``start``."""
     own_slope, own_hessian = look.slope_and_hessian(start, quick=False)
     slope_gap, gap = slope - own_slope, hessian - own_hessian
-    way, now, bent = np.zeros_like(start), slope, hessian
+    way, now, before = np.zeros_like(start), slope, np.inf
     for _ in range(SURROGATE_STEPS):
-        step = _newton_step(bent, now)
-        if step is None:
+        # The way is so short that the curvature at its start serves for all of it.
+        step = _newton_step(hessian, now)
+        if step is None or (length := float(np.linalg.norm(step))) > before:
             break
-        way = way + step
-        if float(np.linalg.norm(step)) <= 1e-6 * float(np.linalg.norm(way)):
-            break  # a Newton step more would change the last digits only
-        own_slope, own_hessian = look.slope_and_hessian(start + way, quick=False)
-        now = own_slope + slope_gap + (gap @ way.ravel()).reshape(way.shape)
-        bent = own_hessian + gap
+        way, before = way + step, length
+        if length <= 1e-6 * float(np.linalg.norm(way)):
+            break  # a step more would change the last digits only
+        now = look.slope(start + way) + slope_gap + (gap @ way.ravel()).reshape(way.shape)
     return way
 
 

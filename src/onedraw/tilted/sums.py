@@ -96,12 +96,15 @@ class Sums(Withheld):
         bound = rounding(self.loss, self.shape[1], length, precise=precise and self.can_be_precise)
         return self.factor * self.num_records * bound
 
-    def subsample(self, size: int, rng: np.random.Generator) -> Sums:
-        """Sums of ``size`` records of the look, chosen at random, each counted n/size times."""
-        look = self.table.look(rng)
-        if len(look) > size:
-            look = look.take(np.sort(rng.choice(len(look), size, replace=False, shuffle=False)))
-        return Sums(loss=self.loss, table=look, factor=self.factor * self.num_records / len(look))
+    def subsamples(self, sizes: list[int], rng: np.random.Generator) -> list[Sums]:
+        """Sums of so many records of the look, chosen at random, each counted as often as makes up for it."""
+        found, look = [], self.table.look(rng)
+        for size in sizes:
+            part = look
+            if len(look) > size:
+                part = look.take(np.sort(rng.choice(len(look), size, replace=False, shuffle=False)))
+            found.append(Sums(loss=self.loss, table=part, factor=self.factor * self.num_records / len(part)))
+        return found
 
 
 def can_be_precise(loss: Loss) -> bool:

@@ -118,12 +118,15 @@ def _rows(features: Array, centre: Array, half: Array, fit_intercept: bool, geom
     p = d + int(fit_intercept)
     design, size = np.empty((n, p)), np.empty(n)
     block = max(16, BLOCK_CELLS // max(1, p))
-    factor = 1.0 / half
+    factor, centred = 1.0 / half, not centre.any()
     with np.errstate(over="ignore", invalid="ignore"):  # such rows are far out, and get weight 0
         for first in range(0, n, block):
             part = design[first : first + block]
-            np.subtract(features[first : first + block], centre, out=part[:, :d])
-            part[:, :d] *= factor
+            if centred:
+                np.multiply(features[first : first + block], factor, out=part[:, :d])
+            else:
+                np.subtract(features[first : first + block], centre, out=part[:, :d])
+                part[:, :d] *= factor
             part[:, d:] = 1.0
             size[first : first + block] = _sizes(part, geometry)
     return _weighted(design, size, geometry)

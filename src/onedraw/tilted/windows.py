@@ -175,9 +175,12 @@ def half_of(table: Table, rng: np.random.Generator) -> Array | Filled:
     return Filled(listed=listed, num_values=num_values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EdgeCounts:
-    """A kernel: how many responses of a block lie below each end of the windows around some points."""
+    """A kernel: how many responses of a block lie below each end of the windows around some points.
+
+    The points are values of the look, so this kernel does hold something of records, and does not show it.
+    """
 
     points: Array
 
