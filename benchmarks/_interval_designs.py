@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, softmax
+from sklearn.datasets import load_diabetes
 
 LAWS = ("uniform", "normal", "pairwise", "ar", "dummies", "rare", "heavy")
-SETTINGS = ("private", "clustered", "spreading", "overdispersed")
+SETTINGS = ("private", "clustered", "spreading", "overdispersed", "patients")
 """Uniform features in other settings: a private number of rows; two rows a person, which share responses of
 classes and half the variance of errors; errors whose spread grows with the first feature, and counts with
-gamma-distributed rates, both with robust errors."""
+gamma-distributed rates, both with robust errors. "patients" are those of scikit-learn's table of diabetes,
+three features and the response in the public ranges of examples/forest.py, drawn again with replacement."""
 BOUNDED = ("uniform", "dummies", "rare", *SETTINGS)
 MODELS = ("logistic", "linear", "poisson", "softmax")
 RARE = {"logistic": -3.2, "poisson": -3.0}
@@ -80,6 +82,8 @@ def features(law: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
 
 def simulate(cell: Cell, rng: np.random.Generator) -> Table:
     """Coefficients are normal in units of the working rows: the features within bounds, or over 1.5."""
+    if cell.law == "patients":
+        return _patients(cell.n, rng)
     x = features(cell.law, cell.n, cell.d, rng)
     rows = np.column_stack([x, np.ones(cell.n)])
     spread = np.r_[np.full(cell.d, 0.42 if cell.law == "dummies" else 0.7), 0.5]
@@ -123,6 +127,21 @@ def simulate(cell: Cell, rng: np.random.Generator) -> Table:
     if cell.law in SETTINGS:
         inverse = inverse @ _score_products(cell, rows, y - mean(rows @ plain)) @ inverse
     return Table(x, y, truth, plain, np.sqrt(inverse.diagonal()))
+
+
+def _patients(n: int, rng: np.random.Generator) -> Table:
+    """Patients and residuals of the least-squares fit, each drawn with replacement; that fit is the truth."""
+    data = load_diabetes(as_frame=True, scaled=False)
+    low, high = np.array([15.0, 60.0, 3.0]), np.array([45.0, 140.0, 6.5])
+    x = (2.0 * data.data[["bmi", "bp", "s5"]].to_numpy() - low - high) / (high - low)
+    rows, y = np.column_stack([x, np.ones(len(x))]), data.target.to_numpy() / 175.0 - 1.0
+    truth = np.linalg.lstsq(rows, y, rcond=None)[0]
+    again = rows[rng.integers(len(rows), size=n)]
+    y = again @ truth + rng.choice(y - rows @ truth, n)
+    plain = np.linalg.lstsq(again, y, rcond=None)[0]
+    variance = np.sum((y - again @ plain) ** 2) / (n - 4)
+    error = np.sqrt(variance * np.linalg.inv(again.T @ again).diagonal())
+    return Table(again[:, :-1], y, truth, plain, error)
 
 
 def _errors(cell: Cell, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:

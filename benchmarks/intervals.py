@@ -131,6 +131,7 @@ def judged(table: Table, made: Release, found: object) -> dict[str, object]:
         "covered": [bool(v) for v in (low <= table.truth) & (table.truth <= high)],
         "width": width,
         "inflation": float(found.inflation.max()),
+        "reason": found.reason,
         "estimate": float(np.mean(((np.array(result.estimate) - table.truth) / table.error) ** 2)),
         "joint": seen.wald_test(features, values).p_value,
         "sum": seen.wald_test([total], values.sum()).p_value,
