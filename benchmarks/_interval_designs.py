@@ -7,9 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, softmax
+from sklearn.datasets import load_diabetes
 
 LAWS = ("uniform", "normal", "pairwise", "ar", "dummies", "rare", "heavy")
-BOUNDED = ("uniform", "dummies", "rare")
+SETTINGS = ("private", "clustered", "spreading", "overdispersed", "patients")
+"""Uniform features in other settings: a private number of rows; two rows a person, which share responses of
+classes and half the variance of errors; errors whose spread grows with the first feature, and counts with
+gamma-distributed rates, both with robust errors. "patients" are those of scikit-learn's table of diabetes,
+three features and the response in the public ranges of examples/forest.py, drawn again with replacement."""
+BOUNDED = ("uniform", "dummies", "rare", *SETTINGS)
 MODELS = ("logistic", "linear", "poisson", "softmax")
 RARE = {"logistic": -3.2, "poisson": -3.0}
 NOISE = 0.5
@@ -35,7 +41,13 @@ class Cell:
         return (self.d + 1) * (2 if self.model == "softmax" else 1)
 
     def stream(self, seed: int, repeat: int) -> list[int]:
-        place = [MODELS.index(self.model), LAWS.index(self.law), self.n, self.d, round(1000 * self.epsilon)]
+        place = [
+            MODELS.index(self.model),
+            (*LAWS, *SETTINGS).index(self.law),
+            self.n,
+            self.d,
+            round(1000 * self.epsilon),
+        ]
         return [seed, *place, repeat]
 
 
@@ -51,7 +63,9 @@ class Table:
 
 
 def features(law: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    if law in ("uniform", "rare"):
+    if law == "clustered":
+        return np.repeat(rng.uniform(-1, 1, (n // 2, d)), 2, axis=0)
+    if law in ("uniform", "rare", *SETTINGS):
         return rng.uniform(-1, 1, (n, d))
     if law == "dummies":
         return np.where(rng.random((n, d)) < rng.uniform(0.1, 0.9, d), 1.0, -1.0)
@@ -68,6 +82,8 @@ def features(law: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
 
 def simulate(cell: Cell, rng: np.random.Generator) -> Table:
     """Coefficients are normal in units of the working rows: the features within bounds, or over 1.5."""
+    if cell.law == "patients":
+        return _patients(cell.n, rng)
     x = features(cell.law, cell.n, cell.d, rng)
     rows = np.column_stack([x, np.ones(cell.n)])
     spread = np.r_[np.full(cell.d, 0.42 if cell.law == "dummies" else 0.7), 0.5]
@@ -82,16 +98,22 @@ def simulate(cell: Cell, rng: np.random.Generator) -> Table:
         truth[-1] = RARE[cell.model]
     eta = rows @ truth
     if cell.model == "linear":
-        noise = rng.standard_t(3, cell.n) if cell.law == "heavy" else rng.standard_normal(cell.n)
-        y = eta + NOISE * noise
+        y = eta + NOISE * _errors(cell, x, rng)
         plain = np.linalg.lstsq(rows, y, rcond=None)[0]
-        variance = np.sum((y - rows @ plain) ** 2) / (cell.n - cell.d - 1)
-        return Table(x, y, truth, plain, np.sqrt(variance * np.linalg.inv(rows.T @ rows).diagonal()))
+        inverse = np.linalg.inv(rows.T @ rows)
+        middle = _score_products(cell, rows, y - rows @ plain)
+        if cell.law not in SETTINGS:
+            middle = np.sum((y - rows @ plain) ** 2) / (cell.n - cell.d - 1) * rows.T @ rows
+        return Table(x, y, truth, plain, np.sqrt((inverse @ middle @ inverse).diagonal()))
     if cell.model == "poisson":
-        y = rng.poisson(np.exp(np.minimum(eta, 5.0))).astype(float)
+        frailty = rng.gamma(3.0, 1.0 / 3.0, cell.n) if cell.law == "overdispersed" else 1.0
+        y = rng.poisson(frailty * np.exp(np.minimum(eta, 5.0))).astype(float)
         mean = variance_of = np.exp
     else:
-        y = (rng.random(cell.n) < expit(eta)).astype(float)
+        uniform = rng.random(cell.n)
+        if cell.law == "clustered":
+            uniform = np.repeat(uniform[::2], 2)
+        y = (uniform < expit(eta)).astype(float)
         mean, variance_of = expit, lambda e: expit(e) * expit(-e)
     plain = np.zeros(cell.d + 1)
     for _ in range(50):
@@ -101,7 +123,43 @@ def simulate(cell: Cell, rng: np.random.Generator) -> Table:
         plain = plain + step * min(1.0, 2.0 / np.abs(step).max())
         if np.abs(step).max() < 1e-9:
             break
-    return Table(x, y, truth, plain, np.sqrt(np.linalg.inv(curvature).diagonal()))
+    inverse = np.linalg.inv(curvature)
+    if cell.law in SETTINGS:
+        inverse = inverse @ _score_products(cell, rows, y - mean(rows @ plain)) @ inverse
+    return Table(x, y, truth, plain, np.sqrt(inverse.diagonal()))
+
+
+def _patients(n: int, rng: np.random.Generator) -> Table:
+    """Patients and residuals of the least-squares fit, each drawn with replacement; that fit is the truth."""
+    data = load_diabetes(as_frame=True, scaled=False)
+    low, high = np.array([15.0, 60.0, 3.0]), np.array([45.0, 140.0, 6.5])
+    x = (2.0 * data.data[["bmi", "bp", "s5"]].to_numpy() - low - high) / (high - low)
+    rows, y = np.column_stack([x, np.ones(len(x))]), data.target.to_numpy() / 175.0 - 1.0
+    truth = np.linalg.lstsq(rows, y, rcond=None)[0]
+    again = rows[rng.integers(len(rows), size=n)]
+    y = again @ truth + rng.choice(y - rows @ truth, n)
+    plain = np.linalg.lstsq(again, y, rcond=None)[0]
+    variance = np.sum((y - again @ plain) ** 2) / (n - 4)
+    error = np.sqrt(variance * np.linalg.inv(again.T @ again).diagonal())
+    return Table(again[:, :-1], y, truth, plain, error)
+
+
+def _errors(cell: Cell, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Errors of a linear regression."""
+    if cell.law == "heavy":
+        return rng.standard_t(3, cell.n)
+    noise = rng.standard_normal(cell.n)
+    if cell.law == "clustered":
+        return np.sqrt(0.5) * (noise + np.repeat(rng.standard_normal(cell.n // 2), 2))
+    return noise * (0.4 + 2.0 * np.abs(x[:, 0])) if cell.law == "spreading" else noise
+
+
+def _score_products(cell: Cell, rows: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    """The middle of the sandwich, by persons."""
+    scored = rows * residual[:, None]
+    if cell.law == "clustered":
+        scored = scored[::2] + scored[1::2]
+    return scored.T @ scored
 
 
 def _softmax(x: np.ndarray, rows: np.ndarray, spread: np.ndarray, rng: np.random.Generator) -> Table:

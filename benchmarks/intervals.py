@@ -14,7 +14,8 @@ are the other half. Reported are all releases of the file.
 
 Laws of the features: uniform on [-1, 1]; normal, pairwise correlation 0.5, AR 0.7 and t with 3 degrees
 ("heavy"), without declared bounds; dummies of +-1 with probabilities uniform on (0.1, 0.9); "rare" is uniform
-with about 5% of outcomes. Linear regressions have normal errors, under "heavy" t with 3 degrees.
+with about 5% of outcomes. Linear regressions have normal errors, under "heavy" t with 3 degrees. The settings
+of ``_interval_designs`` (private number of rows, two rows a person, robust errors) are cells by name.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ SIZES = {
 }
 FEWER = ((1000, 2, 1.0), (10_000, 5, 1.0), (10_000, 10, 1.0))
 """The sizes at which laws other than uniform and pairwise are studied."""
-STUDIED = ("logistic", "linear", "poisson")
+STUDIED = ("logistic", "linear", "poisson", "softmax")
+OPTIONS = {"private": {"neighbours": "add_remove"}, "clustered": {"rows_per_person": 2}}
+ROBUST = ("spreading", "overdispersed")
+"""The settings with robust errors."""
 BATCH = 20
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "uncertainty.md"
 AIM = (0.93, 0.98)
@@ -80,7 +84,8 @@ def release(cell: Cell, table: Table, seed: int) -> Release:
     }
     kind, options = kinds[cell.model]
     bounds = [(-1.0, 1.0)] * cell.d if cell.law in BOUNDED else None
-    mechanism = TiltedFit(inference=True)
+    mechanism = TiltedFit(inference="robust" if cell.law in ROBUST else True)
+    options |= OPTIONS.get(cell.law, {})
     fitted = kind(
         epsilon=cell.epsilon, mechanism=mechanism, feature_bounds=bounds, random_state=seed, **options
     )
@@ -126,6 +131,7 @@ def judged(table: Table, made: Release, found: object) -> dict[str, object]:
         "covered": [bool(v) for v in (low <= table.truth) & (table.truth <= high)],
         "width": width,
         "inflation": float(found.inflation.max()),
+        "reason": found.reason,
         "estimate": float(np.mean(((np.array(result.estimate) - table.truth) / table.error) ** 2)),
         "joint": seen.wald_test(features, values).p_value,
         "sum": seen.wald_test([total], values.sum()).p_value,

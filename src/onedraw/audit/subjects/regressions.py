@@ -81,6 +81,13 @@ REGRESSIONS = (
         responses=(0.0, 2.0),
         **ONE_NUMBER,
     ),
+    Subject(
+        name="tilted_fit:categorical-curvature",
+        build=lambda model: TiltedFit(inference=True),
+        family=Categorical(num_classes=3),
+        responses=(0.0, 2.0),
+        **ONE_NUMBER,
+    ),
     Subject(name="one_posterior", build=_one_posterior, **LOGISTIC),
     Subject(
         name="one_posterior:paper",
