@@ -153,8 +153,12 @@ class Losses(_AtParameters):
     """The losses (m,)."""
 
     def __call__(self, y: Array, design: Array) -> Sums:
+        return (self.each(y, design).sum(axis=0),)
+
+    def each(self, y: Array, design: Array) -> Array:
+        """Those (rows, m) of each record."""
         eta = _predictors(design, self.stacked)
-        return (self.loss.value(y, eta, self.beta, self.scale).sum(axis=0),)
+        return np.asarray(self.loss.value(y, eta, self.beta, self.scale))
 
 
 class Slopes(_AtParameters):

@@ -119,6 +119,13 @@ class Posterior(Withheld):
         terms = Losses(loss=self.loss, beta=self.beta, stacked=self._stacked(thetas), scale=scale)
         return self.sum_over_blocks(terms, len(thetas))[0]
 
+    def record_losses(self, thetas: Array, rows: NDArray[np.intp]) -> Array:
+        """The losses (m, rows) of some records in memory at each row of ``thetas`` (m, p)."""
+        y, design = self.records(rows)
+        self.passes[0] += len(thetas) * len(rows) / self.num_records
+        at = Losses(loss=self.loss, beta=self.beta, stacked=self._stacked(thetas), scale=self._scale(thetas))
+        return at.each(y, design).T
+
     def log_density_and_gradient(self, thetas: Array) -> tuple[Array, Array]:
         """Log density (m,) and its gradient (m, p)."""
         terms = Slopes(

@@ -3,12 +3,15 @@
 
 from onedraw.chains.accounting import Filter, Sensitivity, Steps
 from onedraw.chains.engine import DiagonalNormal, Move, Trajectory, run
+from onedraw.chains.minibatch import BatchBarker
 from onedraw.chains.proposals import Langevin, NoisyLeapfrog, RandomWalk
 from onedraw.chains.rules import Always, Barker, Penalty
+from onedraw.chains.thinned import Thinned
 
 __all__ = [
     "Always",
     "Barker",
+    "BatchBarker",
     "DiagonalNormal",
     "Filter",
     "Langevin",
@@ -18,6 +21,7 @@ __all__ = [
     "RandomWalk",
     "Sensitivity",
     "Steps",
+    "Thinned",
     "Trajectory",
     "run",
 ]

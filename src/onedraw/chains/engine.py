@@ -82,6 +82,20 @@ class Comparison(Withheld):
         """u (m,): log target(proposed) - log target(current), and the correction of the proposal."""
         return np.asarray(self.proposed - self.current() + self.move.log_correction)
 
+    def log_prior_ratio(self, chain: int) -> float:
+        """What prior and proposal of one chain's move add to its log ratio: no look at the records."""
+        correction = np.broadcast_to(self.move.log_correction, self.move.length.shape)[chain]
+        after, before = self.target.prior.log_density(self._ends(chain))
+        return float(after - before + correction)
+
+    def record_log_ratios(self, chain: int, rows: AnyArray) -> Array:
+        """What each of some records adds to the log ratio of one chain's move."""
+        after, before = self.target.record_losses(self._ends(chain), rows)
+        return np.asarray(self.target.weight * (before - after))
+
+    def _ends(self, chain: int) -> Array:
+        return np.stack([self.move.states[chain], self.states[chain]])
+
     @property
     def looked(self) -> bool:
         """Whether the rule has made a full pass."""

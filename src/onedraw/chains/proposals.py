@@ -39,13 +39,19 @@ from onedraw.types import Array
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RandomWalk:
-    """A normal step of standard deviations ``scales`` (p,): symmetric, and no look at any record."""
+    """A normal step of standard deviations ``scales`` (p,): symmetric, and no look at any record.
+
+    Steps longer than ``longest`` are shrunk to that length, which leaves them symmetric.
+    """
 
     scales: Array
+    longest: float = math.inf
 
     def propose(self, target: Any, states: Array, rng: np.random.Generator) -> Move:
         """Independent steps from each state."""
-        proposed = states + self.scales * rng.standard_normal(states.shape)
+        step = self.scales * rng.standard_normal(states.shape)
+        step /= np.maximum(1.0, np.linalg.norm(step, axis=1, keepdims=True) / self.longest)
+        proposed = states + step
         return Move(states=proposed, length=np.linalg.norm(proposed - states, axis=1))
 
 

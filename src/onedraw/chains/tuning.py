@@ -148,15 +148,27 @@ def _judged(candidate: Candidate, weight: float, steps: int | None, most_passes:
 
 
 def reference_curvature(family: Family, beta: float) -> float:
-    """H: the average curvature of the loss in its linear predictor under the family's public reference.
+    """H: the average curvature of the loss in its linear predictor under the family's public reference."""
+    curvature, _, weights = _reference(family, beta)
+    return float(np.average(curvature, weights=weights))
 
-    The variance of a draw at weight w is K/H^2 + 1/(w H), so H is found from two weights.
+
+def reference_squared_slope(family: Family, beta: float) -> float:
+    """K: the average square of the loss's slope in its linear predictor, under the same reference."""
+    _, squared, weights = _reference(family, beta)
+    return float(np.average(squared, weights=weights))
+
+
+def _reference(family: Family, beta: float) -> tuple[Array, Array, Array]:
+    """H and K at each point of the reference, and the weights of the points.
+
+    The variance of a draw at weight w is K/H^2 + 1/(w H), so both are found from two weights.
     """
     scale = family.reference_scale()
     drawn, weights = family.reference_log_variances(beta, 1.0, scale)
     fitted, _ = family.reference_log_variances(beta, 0.0, scale)
     curvature = 1.0 / np.maximum(np.exp(drawn) - np.exp(fitted), 1e-12)
-    return float(np.average(curvature, weights=weights))
+    return curvature, np.exp(fitted) * np.square(curvature), weights
 
 
 def reference_sds(
@@ -170,8 +182,13 @@ def reference_sds(
     others: int = 0,
 ) -> Array:
     """The standard deviations of the reference posterior: coefficients, intercepts, then a residual scale."""
-    spread = np.concatenate([np.full(coefficients, SPREAD), np.ones(intercepts), np.full(others, 2.0)])
+    spread = reference_spread(coefficients, intercepts, others)
     return np.asarray(1.0 / np.sqrt(num_records * weight * curvature * spread + prior_scale**-2))
+
+
+def reference_spread(coefficients: int, intercepts: int, others: int = 0) -> Array:
+    """m_j of the module docstring: what a coordinate adds to the variance of the predictor."""
+    return np.concatenate([np.full(coefficients, SPREAD), np.ones(intercepts), np.full(others, 2.0)])
 
 
 def kept_states(steps: int, draws: int) -> Array:

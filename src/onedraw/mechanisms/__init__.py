@@ -6,9 +6,11 @@ from onedraw.mechanisms.atom_sampler import AtomSampler
 from onedraw.mechanisms.base import Mechanism, Requirements, Shape
 from onedraw.mechanisms.beta_bernoulli_draw import BetaBernoulliDraw
 from onedraw.mechanisms.defensive_rejection import DefensiveRejection
+from onedraw.mechanisms.fast_mh import FastMH
 from onedraw.mechanisms.gaussian_mean_draw import GaussianMeanDraw
 from onedraw.mechanisms.gibbs_posterior import GibbsPosterior
 from onedraw.mechanisms.lipschitz_gibbs import LipschitzGibbs
+from onedraw.mechanisms.minibatch_barker import MinibatchBarker
 from onedraw.mechanisms.noise_aware import BetaBernoulliNoiseAware, LinearNoiseAware
 from onedraw.mechanisms.one_posterior import OnePosterior
 from onedraw.mechanisms.output_perturbation import OutputPerturbation
@@ -27,12 +29,14 @@ __all__ = [
     "BetaBernoulliNoiseAware",
     "BetaBernoulliSSP",
     "DefensiveRejection",
+    "FastMH",
     "GaussianMeanDraw",
     "GibbsPosterior",
     "LinearNoiseAware",
     "LinearSSP",
     "LipschitzGibbs",
     "Mechanism",
+    "MinibatchBarker",
     "OnePosterior",
     "OutputPerturbation",
     "PenaltyChain",

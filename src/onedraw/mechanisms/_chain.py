@@ -36,17 +36,15 @@ from onedraw.chains.tuning import (
     search,
 )
 from onedraw.errors import CalibrationError, InvalidInput
-from onedraw.losses import BetaDivergence
+from onedraw.mechanisms._beta_posterior import BetaDivergencePosterior
 from onedraw.mechanisms._bounds import bounded_design, clipping_note
 from onedraw.mechanisms._first_stage import first_stage, has_first_stage
 from onedraw.mechanisms._scale import with_floor
 from onedraw.mechanisms.base import SOLVED, GridMechanism, uncalibrated
 from onedraw.posterior import Posterior
-from onedraw.priors import Prior, ScalePrior
 from onedraw.privacy.calibration import calibrate_loss
 from onedraw.privacy.request import Request
 from onedraw.records import Records
-from onedraw.release import Grid, coefficient_step, scale_step
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array
 
@@ -55,7 +53,7 @@ GUESS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChainMechanism(GridMechanism):
+class ChainMechanism(BetaDivergencePosterior, GridMechanism):
     """States of a private Markov chain on the beta-divergence posterior.
 
     Args:
@@ -116,17 +114,6 @@ class ChainMechanism(GridMechanism):
     # -- what one person can do
 
     @property
-    def loss(self) -> BetaDivergence:
-        """The loss of one record."""
-        return BetaDivergence(self.model.family)
-
-    @property
-    def prior(self) -> Prior:
-        """Normal coefficients; where the model has one, an inverse-gamma squared scale above its floor."""
-        floor = self.model.scale_floor
-        return Prior(scale=self.prior_scale, noise=None if floor is None else ScalePrior(floor=floor))
-
-    @property
     def _norm(self) -> float | None:
         """The declared length of a feature vector; with declared ranges of the features, that of the cube."""
         if self.feature_norm is not None or self.model.feature_bounds is None:
@@ -160,11 +147,11 @@ class ChainMechanism(GridMechanism):
     def _solve(self: Any, request: Request) -> Any:
         terms = {name: value for name, value in request.terms.items() if name not in ("draws", "delta")}
         beta = calibrate_loss(self.loss, beta=self.beta, **terms).beta
-        of_chain = self._of_chain(request)
+        of_chain, known = self._of_chain(request), replace(self, chosen_beta=beta)
 
         def candidates(weight: float) -> Sequence[Candidate]:
             moved = self.sensitivity(weight, beta, request)
-            return self._candidates(self._reference(weight, beta, request), moved, of_chain)  # type: ignore[no-any-return]
+            return known._candidates(self._reference(weight, beta, request), moved, of_chain)  # type: ignore[no-any-return]
 
         draws = self._draws(request)
         tuned = search(
@@ -181,21 +168,32 @@ class ChainMechanism(GridMechanism):
                 "larger epsilon.",
                 requested=request.epsilon,
             )
-        return replace(self, promise=request.guarantee(draws=draws), tuned=tuned, chosen_beta=beta)
+        return replace(known, promise=request.guarantee(draws=draws), tuned=tuned)
 
     def _reference(self, weight: float, beta: float, request: Request) -> Array:
-        model, shape = self.model, self.shape
-        known = shape.num_records if shape is not None and request.num_records_is_public else None
-        predictors = model.family.num_predictors
         return reference_sds(
-            curvature=reference_curvature(model.family, beta),
+            curvature=reference_curvature(self.model.family, beta),
             weight=weight,
-            num_records=known or self.num_records or GUESS,
-            coefficients=predictors * model.num_features,
-            intercepts=predictors * int(model.fit_intercept),
+            num_records=self._guess(request),
             prior_scale=self.prior_scale,
-            others=int(model.has_scale),
+            **self._parameters,
         )
+
+    def _guess(self, request: Request) -> int:
+        """The number of records where it is public, and a guess elsewhere."""
+        shape = self.shape
+        known = shape.num_records if shape is not None and request.num_records_is_public else None
+        return known or self.num_records or GUESS
+
+    @property
+    def _parameters(self) -> dict[str, int]:
+        """How many parameters there are of each kind."""
+        model, predictors = self.model, self.model.family.num_predictors
+        return {
+            "coefficients": predictors * model.num_features,
+            "intercepts": predictors * int(model.fit_intercept),
+            "others": int(model.has_scale),
+        }
 
     @property
     def _staged(self) -> bool:
@@ -309,12 +307,3 @@ class ChainMechanism(GridMechanism):
         """What the reader of a release must know."""
         norm = self._norm
         return () if norm is None else (clipping_note(norm),)
-
-    @property
-    def grid(self) -> Grid:
-        """2^-40 of the prior scale, and of the floor for a residual scale."""
-        noise = self.prior.noise
-        return Grid(
-            coefficient=coefficient_step(self.prior_scale),
-            scale=None if noise is None else scale_step(noise.floor),
-        )

@@ -25,17 +25,15 @@ from onedraw._validate import positive, whole
 from onedraw.chains.perfect import Acceptance, Envelope, PriorEnvelope, StudentEnvelope, laplace
 from onedraw.chains.tuning import SPREAD, reference_curvature, reference_sds
 from onedraw.errors import InvalidInput
-from onedraw.losses import BetaDivergence
+from onedraw.mechanisms._beta_posterior import BetaDivergencePosterior
 from onedraw.mechanisms._chain import GUESS
 from onedraw.mechanisms._first_stage import first_stage, has_first_stage
 from onedraw.mechanisms._scale import with_floor
 from onedraw.mechanisms.base import SOLVED, GridMechanism, uncalibrated
 from onedraw.posterior import Posterior
-from onedraw.priors import Prior, ScalePrior
 from onedraw.privacy.calibration import Calibration, calibrate_loss
 from onedraw.privacy.request import Request
 from onedraw.records import Records
-from onedraw.release import Grid, coefficient_step, scale_step
 from onedraw.samplers.base import Evidence
 from onedraw.types import Array
 
@@ -48,7 +46,7 @@ FIRST_CURVATURE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerfectDraw(GridMechanism):
+class PerfectDraw(BetaDivergencePosterior, GridMechanism):
     """A draw whose law is known on every data set.
 
     Args:
@@ -113,17 +111,6 @@ class PerfectDraw(GridMechanism):
         if self.calibration is None:
             raise uncalibrated()
         return self.calibration
-
-    @property
-    def loss(self) -> BetaDivergence:
-        """The loss of one record."""
-        return BetaDivergence(self.model.family)
-
-    @property
-    def prior(self) -> Prior:
-        """Normal coefficients; where the model has one, an inverse-gamma squared scale above its floor."""
-        floor = self.model.scale_floor
-        return Prior(scale=self.prior_scale, noise=None if floor is None else ScalePrior(floor=floor))
 
     def _numbers(self) -> Mapping[str, str | float | None]:
         found = self.calibrated
@@ -211,21 +198,25 @@ class PerfectDraw(GridMechanism):
     def _statement(self) -> str:
         return f"{self.what}; its law is known on every data set, and nothing rests on a sampler."
 
-    @property
-    def grid(self) -> Grid:
-        """2^-40 of the prior scale, and of the floor for a residual scale."""
-        noise = self.prior.noise
-        return Grid(
-            coefficient=coefficient_step(self.prior_scale),
-            scale=None if noise is None else scale_step(noise.floor),
-        )
 
+@dataclass(frozen=True, kw_only=True)
+class DefendedDraw(PerfectDraw):
+    """A draw with a level, and a defence that returns some proposals as they are.
 
-def checked_defence(defence: float) -> float:
-    """A probability strictly between 0 and 1: without a defence nobody knows when a draw will end."""
-    if not 0.0 < defence < 1.0:
-        raise InvalidInput(
-            f"Expected defence, the share of rounds that return a proposal as it is, between 0 and 1, got "
-            f"defence={defence!r}."
-        )
-    return defence
+    Args:
+        level_share: the share of epsilon that the level takes.
+        defence: the share of rounds that return a proposal as it is.
+    """
+
+    level_part: ClassVar[str | None] = "level_share"
+
+    level_share: float = 0.1
+    defence: float = 1e-3
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        if not 0.0 < self.defence < 1.0:  # without a defence nobody knows when a draw will end
+            raise InvalidInput(
+                f"Expected defence, the share of rounds that return a proposal as it is, between 0 and 1, "
+                f"got defence={self.defence!r}."
+            )

@@ -31,14 +31,14 @@ from typing import ClassVar
 import numpy as np
 
 from onedraw.chains.perfect import StudentEnvelope, atoms, steps_for
-from onedraw.mechanisms._perfect_draw import PerfectDraw, checked_defence
+from onedraw.mechanisms._perfect_draw import DefendedDraw
 from onedraw.mechanisms.base import Requirements
 from onedraw.records import Records
 from onedraw.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class AtomSampler(PerfectDraw):
+class AtomSampler(DefendedDraw):
     """The end of a geometric number of steps from an atom of mass ``defence``, in units of the level."""
 
     name: ClassVar[str] = "atom_sampler"
@@ -46,15 +46,9 @@ class AtomSampler(PerfectDraw):
         delta="optional",
         prefer="comparison with DefensiveRejection, which has the same law and less work",
     )
-    level_part: ClassVar[str | None] = "level_share"
     what: ClassVar[str] = "A chain with an artificial atom was run for a geometric number of steps"
 
-    level_share: float = 0.1
     defence: float = 0.01
-
-    def _check_options(self) -> None:
-        super()._check_options()
-        checked_defence(self.defence)
 
     @property
     def steps(self) -> int | None:

@@ -34,14 +34,14 @@ from typing import ClassVar
 import numpy as np
 
 from onedraw.chains.perfect import rejection, rounds_for
-from onedraw.mechanisms._perfect_draw import PerfectDraw, checked_defence
+from onedraw.mechanisms._perfect_draw import DefendedDraw
 from onedraw.mechanisms.base import Requirements
 from onedraw.records import Records
 from onedraw.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class DefensiveRejection(PerfectDraw):
+class DefensiveRejection(DefendedDraw):
     """The first proposal that is defended or accepted; at most 1/``defence`` are expected."""
 
     name: ClassVar[str] = "defensive_rejection"
@@ -49,15 +49,7 @@ class DefensiveRejection(PerfectDraw):
         delta="optional",
         prefer="one draw with a closed-form law for every data set; δ > 0 fixes its running time",
     )
-    level_part: ClassVar[str | None] = "level_share"
     what: ClassVar[str] = "Public proposals were accepted or rejected, with a defence"
-
-    level_share: float = 0.1
-    defence: float = 1e-3
-
-    def _check_options(self) -> None:
-        super()._check_options()
-        checked_defence(self.defence)
 
     @property
     def rounds(self) -> int | None:

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal
 from onedraw._validate import one_of, positive
 from onedraw.advice import Set
 from onedraw.errors import InvalidInput
-from onedraw.losses import BetaDivergence
+from onedraw.mechanisms._beta_posterior import BetaDivergencePosterior
 from onedraw.mechanisms._posterior_draw import PosteriorDraw
 from onedraw.mechanisms._scale import with_floor, working_scale
 from onedraw.mechanisms.base import SOLVED, Requirements, uncalibrated
@@ -53,7 +53,7 @@ FEWEST_PROPOSALS, MOST_PROPOSALS = 64, 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnePosterior(PosteriorDraw):
+class OnePosterior(BetaDivergencePosterior, PosteriorDraw):
     """Draws from prior * exp(-weight * sum of beta-divergence losses).
 
     Args:
@@ -151,11 +151,6 @@ class OnePosterior(PosteriorDraw):
         return working_scale(self.model, self.noise_scale)
 
     # -- the posterior
-
-    @property
-    def loss(self) -> BetaDivergence:
-        """The loss of one record."""
-        return BetaDivergence(self.model.family)
 
     @property
     def prior(self) -> Prior:

@@ -24,30 +24,21 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-
-from onedraw.chains.accounting import Sensitivity, Steps
-from onedraw.chains.engine import Trajectory, run
+from onedraw.chains.accounting import Sensitivity
 from onedraw.chains.proposals import RandomWalk
 from onedraw.chains.rules import Penalty
-from onedraw.chains.tuning import Candidate
-from onedraw.mechanisms._chain import ChainMechanism
+from onedraw.mechanisms._chain_kinds import CountedChain, walk
 from onedraw.mechanisms.base import Requirements
 from onedraw.privacy.gaussian import gaussian_parameter
 from onedraw.privacy.request import Request
 from onedraw.types import Array
 
-LENGTHS = (0.3, 0.5, 0.8, 1.2, 2.0)
-"""Steps to choose from, in standard deviations of the reference times 1/sqrt(p)."""
-COUNTS = (20, 60, 200, 600, 2000)
-
 
 @dataclass(frozen=True, kw_only=True)
-class PenaltyChain(ChainMechanism):
+class PenaltyChain(CountedChain):
     """States of a full-batch penalty chain; see the module docstring."""
 
     name: ClassVar[str] = "penalty_chain"
@@ -57,28 +48,14 @@ class PenaltyChain(ChainMechanism):
         prefer="comparison with PrivateBarker, which accepts more at the same price",
     )
     what: ClassVar[str] = "Each step of the chain was decided by a log ratio with noise and its penalty"
+    settings = ((0.3,), (0.5,), (0.8,), (1.2,), (2.0,))
+    counts = (20, 60, 200, 600, 2000)
 
     def _rule(self, moved: Sensitivity, request: Request, steps: int) -> Penalty:
         total = gaussian_parameter(request.epsilon, request.delta)
         return Penalty(sensitivity=moved, mu=total / math.sqrt(steps))
 
-    def _candidates(self, sds: Array, moved: Sensitivity, request: Request) -> Sequence[Candidate]:
-        counts = COUNTS if self.steps is None else (self.steps,)
-        return [
-            Candidate(
-                proposal=RandomWalk(scales=length / math.sqrt(len(sds)) * sds),
-                rule=self._rule(moved, request, min(count, self.most_passes)),
-                sds=sds,
-                allowed=lambda lengths, count=count: float(count),  # type: ignore[misc]
-                setting=(length,),
-            )
-            for length in LENGTHS
-            for count in counts
-        ]
-
-    def _run(self, target: Any, start: Array, request: Request, rng: np.random.Generator) -> Trajectory:
-        found = self.tuning
-        sds = np.array(found.sds)
-        walk = RandomWalk(scales=found.setting[0] / math.sqrt(len(sds)) * sds)
-        rule = self._rule(self._moved, request, found.steps)
-        return run(target, start, proposal=walk, rule=rule, meter=Steps(found.steps), rng=rng)
+    def _kernel(
+        self, setting: tuple[float, ...], sds: Array, moved: Sensitivity, request: Request, steps: int
+    ) -> tuple[RandomWalk, Penalty]:
+        return walk(sds, setting[0]), self._rule(moved, request, steps)

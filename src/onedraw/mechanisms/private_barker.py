@@ -32,30 +32,17 @@ Edge cases:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-
-from onedraw.chains.accounting import Filter, Sensitivity
-from onedraw.chains.engine import Trajectory, run
-from onedraw.chains.proposals import RandomWalk
+from onedraw.chains.accounting import Sensitivity
 from onedraw.chains.rules import Barker
-from onedraw.chains.tuning import Candidate
-from onedraw.mechanisms._chain import ChainMechanism
+from onedraw.mechanisms._chain_kinds import FilteredChain
 from onedraw.mechanisms.base import Requirements
-from onedraw.privacy.request import Request
-from onedraw.types import Array
-
-LENGTHS = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
-"""Steps to choose from, in standard deviations of the reference times 1/sqrt(p)."""
-SPARE = 1.5
-"""The filter stops a chain; this many times the expected steps are never reached."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateBarker(ChainMechanism):
+class PrivateBarker(FilteredChain):
     """States of a full-batch Barker chain; see the module docstring."""
 
     name: ClassVar[str] = "private_barker"
@@ -66,28 +53,5 @@ class PrivateBarker(ChainMechanism):
     )
     what: ClassVar[str] = "Each step of the chain was decided by Barker's rule, an exponential mechanism"
 
-    def _filter(self, moved: Sensitivity, request: Request) -> Filter:
-        return Filter.planned(epsilon=request.epsilon, delta=request.delta, sensitivity=moved)
-
-    def _candidates(self, sds: Array, moved: Sensitivity, request: Request) -> Sequence[Candidate]:
-        budget = self._filter(moved, request)
-        return [
-            Candidate(
-                proposal=RandomWalk(scales=length / np.sqrt(len(sds)) * sds),
-                rule=Barker(),
-                sds=sds,
-                allowed=budget.expected_steps,
-                setting=(length,),
-            )
-            for length in LENGTHS
-        ]
-
-    def _proposal(self) -> RandomWalk:
-        found = self.tuning
-        sds = np.array(found.sds)
-        return RandomWalk(scales=found.setting[0] / np.sqrt(len(sds)) * sds)
-
-    def _run(self, target: Any, start: Array, request: Request, rng: np.random.Generator) -> Trajectory:
-        most = self.steps or max(1, min(self.most_passes, int(SPARE * self.tuning.steps) + 1))
-        meter = self._filter(self._moved, request).fresh(most, len(start))
-        return run(target, start, proposal=self._proposal(), rule=Barker(), meter=meter, rng=rng)
+    def _rule(self, moved: Sensitivity) -> Barker:
+        return Barker()

@@ -26,33 +26,24 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from onedraw._validate import whole
-from onedraw.chains.accounting import Sensitivity, Steps
-from onedraw.chains.engine import Trajectory, run
+from onedraw.chains.accounting import Sensitivity
 from onedraw.chains.proposals import NoisyLeapfrog
 from onedraw.chains.rules import Penalty
-from onedraw.chains.tuning import Candidate
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms._chain import ChainMechanism
+from onedraw.mechanisms._chain_kinds import FEATURE_NORM, CountedChain
 from onedraw.mechanisms._posterior_draw import BINARY
 from onedraw.mechanisms.base import Requirements
 from onedraw.privacy.gaussian import gaussian_parameter
 from onedraw.privacy.request import Request
 from onedraw.types import Array
 
-SIZES = (0.1, 0.2, 0.4, 0.8)
-"""Leapfrog steps to choose from, in standard deviations of the reference."""
-COUNTS = (10, 30, 100, 300)
-
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateHMC(ChainMechanism):
+class PrivateHMC(CountedChain):
     """States of a Hamiltonian chain of ``leapfrog`` steps an iteration; see the module docstring.
 
     ``gradient_share`` is the part of mu^2 that the gradients of a trajectory take together.
@@ -61,10 +52,7 @@ class PrivateHMC(ChainMechanism):
     name: ClassVar[str] = "private_hmc"
     requirements: ClassVar[Requirements] = Requirements(
         families=BINARY,
-        needs={
-            "feature_norm": "a gradient of the loss is as long as the feature vector is, and the noise must "
-            "cover the longest one that may occur.",
-        },
+        needs=FEATURE_NORM,
         delta="needed",
         draws="several",
         prefer="many parameters, where gradients tell more than one acceptance does",
@@ -72,6 +60,9 @@ class PrivateHMC(ChainMechanism):
     what: ClassVar[str] = (
         "Each trajectory followed gradients with noise and was accepted by a noisy log ratio"
     )
+
+    settings = ((0.1,), (0.2,), (0.4,), (0.8,))
+    counts = (10, 30, 100, 300)
 
     leapfrog: int = 5
     gradient_share: float = 0.5
@@ -89,6 +80,11 @@ class PrivateHMC(ChainMechanism):
         """How many noisy gradients a trajectory looks at."""
         return self.leapfrog + 1
 
+    @property
+    def passes(self) -> int:
+        """Those of the gradients, and one for the log ratio."""
+        return self.gradients + 1
+
     def _parts(self, request: Request, steps: int) -> tuple[float, float]:
         """mu_g of one gradient, and mu_l of one log ratio."""
         share = gaussian_parameter(request.epsilon, request.delta) / math.sqrt(steps)
@@ -96,35 +92,9 @@ class PrivateHMC(ChainMechanism):
         return gradient, share * math.sqrt(1.0 - self.gradient_share)
 
     def _kernel(
-        self, sds: Array, size: float, moved: Sensitivity, request: Request, steps: int
+        self, setting: tuple[float, ...], sds: Array, moved: Sensitivity, request: Request, steps: int
     ) -> tuple[NoisyLeapfrog, Penalty]:
         gradient, ratio = self._parts(request, steps)
-        proposal = NoisyLeapfrog(scales=sds, step=size, count=self.leapfrog, noise=moved.gradient / gradient)
+        noise = moved.gradient / gradient
+        proposal = NoisyLeapfrog(scales=sds, step=setting[0], count=self.leapfrog, noise=noise)
         return proposal, Penalty(sensitivity=moved, mu=ratio)
-
-    def _candidates(self, sds: Array, moved: Sensitivity, request: Request) -> Sequence[Candidate]:
-        passes = self.gradients + 1
-        most = max(1, self.most_passes // passes)
-        counts = [min(count, most) for count in COUNTS] if self.steps is None else [self.steps]
-        found = []
-        for size in SIZES:
-            for count in counts:
-                proposal, rule = self._kernel(sds, size, moved, request, count)
-                found.append(
-                    Candidate(
-                        proposal=proposal,
-                        rule=rule,
-                        sds=sds,
-                        allowed=lambda lengths, count=count: float(count),  # type: ignore[misc]
-                        passes=passes,
-                        setting=(size,),
-                    )
-                )
-        return found
-
-    def _run(self, target: Any, start: Array, request: Request, rng: np.random.Generator) -> Trajectory:
-        found = self.tuning
-        proposal, rule = self._kernel(
-            np.array(found.sds), found.setting[0], self._moved, request, found.steps
-        )
-        return run(target, start, proposal=proposal, rule=rule, meter=Steps(found.steps), rng=rng)

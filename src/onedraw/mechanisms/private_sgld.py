@@ -28,18 +28,15 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from onedraw.chains.accounting import Sensitivity, Steps
-from onedraw.chains.engine import Trajectory, run
+from onedraw.chains.accounting import Sensitivity
 from onedraw.chains.proposals import Langevin
 from onedraw.chains.rules import Always
-from onedraw.chains.tuning import Candidate
-from onedraw.mechanisms._chain import ChainMechanism
+from onedraw.mechanisms._chain_kinds import FEATURE_NORM, CountedChain
 from onedraw.mechanisms._posterior_draw import BINARY
 from onedraw.mechanisms.base import Requirements
 from onedraw.privacy.gaussian import gaussian_parameter
@@ -49,25 +46,22 @@ from onedraw.types import Array
 LARGEST = 0.2
 """The largest step, in variances of the narrowest coordinate of the reference: its law is then 5% too
 wide."""
-COUNTS = (50, 200, 800, 3200)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateSGLD(ChainMechanism):
+class PrivateSGLD(CountedChain):
     """States of a Langevin chain whose injected noise is the privacy noise; see the module docstring."""
 
     name: ClassVar[str] = "private_sgld"
     requirements: ClassVar[Requirements] = Requirements(
         families=BINARY,
-        needs={
-            "feature_norm": "a gradient of the loss is as long as the feature vector is, and the noise must "
-            "cover the longest one that may occur.",
-        },
+        needs=FEATURE_NORM,
         delta="needed",
         draws="several",
         prefer="many parameters and large n; its law is the posterior only approximately",
     )
     what: ClassVar[str] = "Each step of the chain was a gradient step with noise"
+    counts = (50, 200, 800, 3200)
 
     def _step(self, sds: Array, moved: Sensitivity, request: Request, steps: int) -> float:
         """The largest step that the budget and the reference allow."""
@@ -75,24 +69,10 @@ class PrivateSGLD(ChainMechanism):
         paid = (2.0 * total / (moved.gradient * float(np.max(sds)))) ** 2 / steps
         return min(paid, LARGEST)
 
-    def _candidates(self, sds: Array, moved: Sensitivity, request: Request) -> Sequence[Candidate]:
-        offered = [min(count, self.most_passes) for count in COUNTS]
-        counts = offered if self.steps is None else [self.steps]
-        return [
-            Candidate(
-                proposal=Langevin(step=self._step(sds, moved, request, count), scales=sds),
-                rule=Always(),
-                sds=sds,
-                allowed=lambda lengths, count=count: float(count),  # type: ignore[misc]
-            )
-            for count in counts
-        ]
-
-    def _run(self, target: Any, start: Array, request: Request, rng: np.random.Generator) -> Trajectory:
-        found = self.tuning
-        sds = np.array(found.sds)
-        walk = Langevin(step=self._step(sds, self._moved, request, found.steps), scales=sds)
-        return run(target, start, proposal=walk, rule=Always(), meter=Steps(found.steps), rng=rng)
+    def _kernel(
+        self, setting: tuple[float, ...], sds: Array, moved: Sensitivity, request: Request, steps: int
+    ) -> tuple[Langevin, Always]:
+        return Langevin(step=self._step(sds, moved, request, steps), scales=sds), Always()
 
     @property
     def own_assumptions(self) -> tuple[str, ...]:

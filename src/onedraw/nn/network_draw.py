@@ -26,21 +26,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from onedraw._validate import positive
-from onedraw.losses import BetaDivergence
+from onedraw.mechanisms._beta_posterior import BetaDivergencePosterior
 from onedraw.mechanisms._scale import with_floor, working_scale
 from onedraw.mechanisms.base import Requirements
 from onedraw.model import NetworkModel
 from onedraw.nn.chain_draw import ChainDraw
 from onedraw.nn.likelihood import known_loss
 from onedraw.nn.networks import NetworkPosterior
-from onedraw.priors import Prior, ScalePrior
 from onedraw.records import Records
-from onedraw.release import Grid, coefficient_step, scale_step
 from onedraw.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkDraw(ChainDraw):
+class NetworkDraw(BetaDivergencePosterior, ChainDraw):
     """Draws of a network's weights, biases and residual scale.
 
     Args:
@@ -80,25 +78,6 @@ class NetworkDraw(ChainDraw):
     @property
     def _noise_scale(self) -> float | None:
         return working_scale(self.model, self.noise_scale)
-
-    @property
-    def loss(self) -> BetaDivergence:
-        """The loss of one record."""
-        return BetaDivergence(self.model.family)
-
-    @property
-    def prior(self) -> Prior:
-        """Normal weights and biases; the squared scale of a regression is inverse-gamma above its floor."""
-        floor = self.model.scale_floor
-        return Prior(scale=self.prior_scale, noise=None if floor is None else ScalePrior(floor=floor))
-
-    @property
-    def grid(self) -> Grid:
-        """2^-40 of the prior scale, and of the floor for a residual scale."""
-        floor = self.model.scale_floor
-        return Grid(
-            coefficient=coefficient_step(self.prior_scale), scale=None if floor is None else scale_step(floor)
-        )
 
     def posterior(self, records: Records) -> NetworkPosterior:
         """The posterior of the records, which may not leave."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from onedraw.audit.subjects.subject import BOUND, REPLACE_ONLY, Subject
+from onedraw.audit.subjects.subject import BOUND, CROWD, REPLACE_ONLY, Subject
 from onedraw.families import Categorical, Gaussian, Laplace, NegativeBinomial, Poisson, StudentT
 from onedraw.mechanisms import (
     AdaSSP,
@@ -19,11 +19,13 @@ from onedraw.mechanisms import (
     BetaBernoulliNoiseAware,
     BetaBernoulliSSP,
     DefensiveRejection,
+    FastMH,
     GaussianMeanDraw,
     GibbsPosterior,
     LinearNoiseAware,
     LinearSSP,
     LipschitzGibbs,
+    MinibatchBarker,
     OnePosterior,
     OutputPerturbation,
     PenaltyChain,
@@ -166,6 +168,23 @@ REGRESSIONS = (
     Subject(
         name="private_barker:one_step",
         build=lambda model: PrivateBarker(steps=1, first_stage=0.0),
+        **LOGISTIC,
+    ),
+    Subject(
+        name="minibatch_barker",
+        build=lambda model: MinibatchBarker(
+            feature_norm=_norm(model), most_passes=60, num_records=CROWD + 1, batch=5
+        ),
+        delta=1e-5,
+        relations=REPLACE_ONLY,
+        slowness=10,
+        **LOGISTIC,
+    ),
+    Subject(
+        name="fast_mh",
+        build=lambda model: FastMH(feature_norm=_norm(model), most_passes=60),
+        delta=1e-5,
+        slowness=10,
         **LOGISTIC,
     ),
     Subject(
