@@ -405,11 +405,26 @@ def test_a_drift_that_nothing_tells_is_refused():
     assert intervals(release_of(draws, n=50_000, **facts)).names == ("a", "b")
 
 
+DECLARED = ((-1.0, 1.0), (-1.0, 1.0))
+
+
 def test_an_estimate_far_outside_the_prior_has_a_caveat():
     draws = linear_draws()
-    assert not any("prior scales" in caveat for caveat in intervals(release_of(draws)).caveats)
+    found = intervals(release_of(draws, feature_bounds=DECLARED))
+    assert not any("prior scales" in caveat for caveat in found.caveats)
     draws[:, 0] += 6.0
-    assert intervals(release_of(draws)).caveats[0].startswith("1 of 3 working parameters lie more")
+    found = intervals(release_of(draws, feature_bounds=DECLARED))
+    assert found.caveats[0].startswith("1 of 3 working parameters lie more")
+
+
+def test_parameters_told_by_the_prior_in_units_that_nobody_declared_are_refused():
+    far, wide = linear_draws(), linear_draws()
+    far[:, 0] += 6.0
+    wide[:, 1] *= 200.0
+    for draws in (far, wide):
+        with pytest.raises(InvalidInput, match=r"1 of 3 parameters.*prior.*Set feature_bounds=\[\.\.\.\]"):
+            intervals(release_of(draws))
+    assert intervals(release_of(linear_draws())).names  # in units that turn out right
 
 
 def test_rows_of_one_person_add_up():
@@ -452,7 +467,8 @@ def test_a_private_number_of_records_is_a_caveat():
 def test_parameters_that_are_all_prior_are_a_caveat():
     draws = linear_draws()
     draws[:, 0] *= 200.0
-    assert any("hardly informed" in caveat for caveat in intervals(release_of(draws)).caveats)
+    found = intervals(release_of(draws, feature_bounds=DECLARED))
+    assert any("hardly informed" in caveat for caveat in found.caveats)
 
 
 # -- how many draws

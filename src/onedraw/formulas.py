@@ -17,8 +17,8 @@ What may stand in a formula (the library ``formulaic`` reads it, the extra ``for
 * ``log(income)``, of a column whose declared range is positive; what lies below it counts as its lower end.
 
 Edge cases:
-    The last declared class is the outcome of a logistic model. There are no offsets: a mechanism would have
-    to bound their influence; ``log(exposure)`` may be a feature.
+    The last declared class is the outcome of a logistic model. There are no offsets: records, releases and
+    intervals have no place for them; ``log(exposure)`` may be a feature.
 
 >>> import pandas as pd
 >>> from onedraw.columns import Columns
@@ -45,6 +45,7 @@ from onedraw._validate import one_of
 from onedraw.advice import Declare
 from onedraw.columns import DROP, Column, Columns, Reader, Source
 from onedraw.columns.encoding import IDENTITY
+from onedraw.columns.names import no_such_column
 from onedraw.errors import InvalidInput
 from onedraw.estimators.kinds import ESTIMATORS
 from onedraw.model import Bounds
@@ -103,12 +104,11 @@ class FormulaColumns(Columns):
         if made is None:
             made = FormulaEncoding.of(self)
             object.__setattr__(self, "_made", made)
-        listed = set(names)
+        listed = tuple(names)
         for source in made.sources:
             if source.name not in listed:
-                raise InvalidInput(
-                    f"The formula names {source.name!r}, which the table does not have: {sorted(listed)}."
-                )
+                told = f"The formula names {source.name!r}, which the table does not have."
+                raise no_such_column(source.name, listed, told=told)
         found: FormulaEncoding = made
         return found
 
@@ -209,8 +209,8 @@ def _called(text: str) -> tuple[str, str]:
     """Column and function of a factor, ``bs(age, df=4)``."""
     if text.startswith(("offset(", "exposure(")):
         raise InvalidInput(
-            f"The formula has {text!r}: there are no offsets, whose influence no mechanism here bounds. Take "
-            "log(...) of the exposure as a feature."
+            f"The formula has {text!r}: offsets and exposures are not offered. Take log(...) of the exposure "
+            "as a feature, whose coefficient is then estimated."
         )
     try:
         call = ast.parse(text, mode="eval").body

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +102,9 @@ class Plan:
         shape = self.mechanism.shape
         return None if shape is None else shape.num_records
 
-    def _sentences(self) -> list[str]:
+    def sentences(self, cautions: Iterable[str] | None = None) -> list[str]:
+        """All but the assumptions; ``cautions`` stand in place of its own, which are worded for Python."""
+        told = (*self.cautions, *(caution.in_python() for caution in self.mechanism.cautions))
         charge = f"epsilon {self.guarantee.epsilon:g}"
         if self.guarantee.delta:
             charge += f" and delta {self.guarantee.delta:g}"
@@ -110,16 +112,15 @@ class Plan:
             self.guarantee.sentence(CONDITIONS.get(self._evidence, "")),
             f"Mechanism: {self.mechanism.name} (evidence: {self._evidence}).",
             *([self.reason] if self.reason else []),
-            *(f"CAUTION: {caution}" for caution in self.cautions),
-            *(caution.in_python() for caution in self.mechanism.cautions),
+            *(f"CAUTION: {caution}" for caution in (told if cautions is None else cautions)),
             f"A ledger would be charged {charge}.",
         ]
 
     def __str__(self) -> str:
-        return "\n".join([*self._sentences(), "Assumptions:", *(f"  - {a}" for a in self.assumptions)])
+        return "\n".join([*self.sentences(), "Assumptions:", *(f"  - {a}" for a in self.assumptions)])
 
     def _repr_html_(self) -> Markup:
-        promise, *rest = self._sentences()
+        promise, *rest = self.sentences()
         return element(
             "div",
             element("p", element("strong", promise)),

@@ -145,7 +145,7 @@ def test_a_ledger_that_is_not_there_is_not_created(cli):
 
 
 def test_a_table_of_unknown_kind_or_place_is_refused(cli):
-    check(cli, cli.fit(data="patients.xlsx"), "ends in .csv, .tsv")
+    check(cli, cli.fit(data="patients.sav"), "ends in .csv, .tsv")
     check(cli, cli.fit(data="nowhere.csv"), "No such file")
 
 

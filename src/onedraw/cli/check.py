@@ -8,20 +8,24 @@ published, logged or sent to whoever may not see the table.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import click
 import numpy as np
 
+from onedraw.advice import Set, sentence
 from onedraw.cli.app import common
 from onedraw.cli.options import Kind
 from onedraw.cli.output import aligned, say, say_json
 from onedraw.cli.request import DEFAULT_CLASSES, for_target, has_classes
-from onedraw.cli.table import missing_column, odd_lines, read_header, read_table
+from onedraw.cli.table import odd_lines, read_header, read_table
 from onedraw.columns import Columns
-from onedraw.columns.check import Finding, check
+from onedraw.columns.check import NOT_A_CLASS, NOT_A_NUMBER, Finding, check
+from onedraw.columns.names import no_such_column
 from onedraw.estimators import Header
 from onedraw.estimators.kinds import ESTIMATORS
+from onedraw.estimators.tables import listed
 
 PRIVATE = "PRIVATE OUTPUT about single rows, for the holder of the data: do not publish, log or send it."
 REFUSED = 2
@@ -47,7 +51,7 @@ def check_command(
     names = read_header(data, declared)
     if target is not None:
         if target not in names:
-            raise missing_column(target, names)
+            raise no_such_column(target, names)
         declared = for_target(declared, target)
     odd = odd_lines(data, declared)
     found = [] if odd else _findings(declared, read_table(data, declared).columns, model)
@@ -83,10 +87,9 @@ def check_command(
     ]
     say(aligned(rows, header=("column", "values", "rows", "outcome", "lines"), right=False))
     if refused:
-        say(
-            "A fit with a ledger is charged before it finds them. Declare missing = ... or unknown = ... for "
-            "these columns in the column file, or correct the lines."
-        )
+        say("A fit with a ledger is charged before it finds them. In the column file:")
+        for remedy in _remedies(found, names, declared):
+            say(f"  - {remedy}")
     return REFUSED if refused else 0
 
 
@@ -98,6 +101,25 @@ def _findings(columns: Columns, table: dict[str, Any], model: str | None) -> lis
         family = ESTIMATORS[model](epsilon=1.0).plan(Header(features=("x",))).model.family
         counts = not family.in_support(np.array([0.5])).all()
     return check(columns, table, classes=classes, counts=counts)
+
+
+def _remedies(found: list[Finding], names: tuple[str, ...], columns: Columns) -> Iterator[str]:
+    """What to declare about the columns that would be refused, those with one remedy together."""
+    refused = [finding for finding in found if finding.refused]
+    plain = [name for name, facts in ((n, columns.columns.get(n)) for n in names) if facts is None]
+    texts = [f.column for f in refused if f.what == NOT_A_NUMBER and f.column in plain]
+    if columns.target.name in texts:
+        texts.remove(columns.target.name)
+    if texts:
+        yield (
+            f"categories = [...] for {listed(texts)}, if they hold categories: from a code book, not from "
+            "the lines; or ignore = [...] to leave them out."
+        )
+    if any(finding.what == NOT_A_CLASS for finding in refused):
+        yield sentence([Set("classes").in_shell()])
+    rest = list(dict.fromkeys(f.column for f in refused if f.column not in texts and f.what != NOT_A_CLASS))
+    if rest:
+        yield f"missing = ... or unknown = ... for {listed(rest)}; or correct the lines."
 
 
 def _listed(rows: Any) -> str:

@@ -11,27 +11,36 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
+
+from onedraw.advice import Set, sentence
 from onedraw.cli.output import aligned, say, say_json, waiting
 from onedraw.columns import Encoding
 from onedraw.errors import InvalidInput
+from onedraw.estimators.tables import cautions_of
 from onedraw.planning import FORM
 from onedraw.publishing import Plan, afford
 from onedraw.rehearsal import Rehearsal, rehearse
 
 REPEATS = 3
+CORRELATION = 0.7
+"""Of the second rehearsal: as among measurements of one thing."""
 
 
 def say_dry_run(estimator: Any, header: Any, plan: Plan, *, as_json: bool) -> None:
     """Print what is known before the charge; a budget that cannot pay is refused as in a fit."""
     afford(plan.guarantee, estimator.ledger, estimator.dataset)
-    found: Rehearsal | None = None
+    found = correlated = None
     if plan.model.form == FORM and plan.num_records is not None:
         with waiting("Rehearsing on simulated tables ..."):
             found = rehearse(estimator, header, repeats=REPEATS)
+            if found.half_widths and plan.model.num_features > 1:
+                correlated = rehearse(estimator, header, repeats=REPEATS, correlation=CORRELATION)
+    cautions = cautions_in_shell(estimator, plan, header.features)
     if as_json:
-        say_json(_as_dict(without_rules(estimator, header), plan, found))
+        say_json(_as_dict(without_rules(estimator, header), plan, cautions, found))
         return
-    say(str(plan))
+    say("\n".join([*plan.sentences(cautions), "Assumptions:", *(f"  - {a}" for a in plan.assumptions)]))
     if estimator.ledger is not None:
         account = estimator.ledger.show(estimator.dataset)
         say(f"The ledger can pay: {account.remaining:.6g} of epsilon {account.epsilon:g} remains.")
@@ -46,13 +55,20 @@ def say_dry_run(estimator: Any, header: Any, plan: Plan, *, as_json: bool) -> No
         why = "only regressions are" if plan.model.form != FORM else "the number of rows is private"
         say(f"Not rehearsed: {why}. See: onedraw plan --columns FILE --rows GUESS")
     else:
-        _say_rehearsal(found)
+        _say_rehearsal(found, correlated)
     say("DRY RUN: nothing was charged, no row was read, nothing was written.", style="bold")
 
 
-def cautions_in_shell(plan: Plan) -> list[str]:
+def cautions_in_shell(estimator: Any, plan: Plan, names: tuple[str, ...]) -> list[str]:
     """What to know before the charge, as somebody who types commands reads it."""
-    return [*plan.cautions, *(caution.in_shell() for caution in plan.mechanism.cautions)]
+    found = [*plan.cautions, *(caution.in_shell() for caution in cautions_of(estimator, plan, names))]
+    target = estimator.columns.target
+    if plan.model.classes is not None and target.classes is None and estimator.ledger is not None:
+        found.append(
+            f"The classes of {target.name} are not declared, so they are 0 and 1: if there is another label, "
+            f"the fit is charged and then refused. {sentence([Set('classes').in_shell()])}"
+        )
+    return found
 
 
 def without_rules(estimator: Any, header: Any) -> list[str]:
@@ -62,7 +78,7 @@ def without_rules(estimator: Any, header: Any) -> list[str]:
     return [*open_columns, *([] if target.is_total else [str(target.name)])]
 
 
-def _say_rehearsal(found: Rehearsal) -> None:
+def _say_rehearsal(found: Rehearsal, correlated: Rehearsal | None) -> None:
     say(
         f"Rehearsed on {found.repeats} simulated tables of {found.rows:,} rows: about {found.seconds:.2g} s "
         f"for a fit, {found.failed:.0%} of the fits were charged and released nothing."
@@ -70,14 +86,35 @@ def _say_rehearsal(found: Rehearsal) -> None:
     if found.half_widths:
         rows = [(name, f"{width:.3g}") for name, width in found.half_widths.items()]
         say(aligned(rows, header=("coefficient", "half-width of its 95% interval")))
+        if found.plan.model.feature_bounds is None:
+            say(
+                "No bounds are declared, so these are widths for features that fill -1 to 1, and a response "
+                f"of order one. {sentence([Set('feature_bounds').in_shell()])}"
+            )
         say("In real tables features fill less of their range, and intervals are wider.")
         if found.with_intervals < 1.0:
             say(f"{1.0 - found.with_intervals:.0%} of the releases had no intervals.")
+        if correlated is not None:
+            say(f"If all columns are correlated ({CORRELATION:g}): {_against(correlated, found)}")
     elif isinstance(found.refusal, InvalidInput):
         say(f"There will be no intervals: {found.refusal.for_shell()}")
+        if getattr(found.plan.mechanism, "terms_of_curvature", None) is not None:
+            without = Set("inference", False, of="TiltedFit", named="tilted_fit")
+            say(f"What they need would be paid for in vain. {sentence([without.in_shell()])}")
 
 
-def _as_dict(open_columns: list[str], plan: Plan, found: Rehearsal | None) -> dict[str, Any]:
+def _against(found: Rehearsal, other: Rehearsal) -> str:
+    """Intervals of one rehearsal in words, beside those of another."""
+    if not found.half_widths:
+        return f"no intervals. {found.refusal.for_shell() if found.refusal is not None else ''}".rstrip()
+    ratios = [width / other.half_widths[name] for name, width in found.half_widths.items()]
+    often = "" if found.with_intervals == 1.0 else f", in {found.with_intervals:.0%} of the releases"
+    return f"{np.median(ratios):.2g} times as wide{often}."
+
+
+def _as_dict(
+    open_columns: list[str], plan: Plan, cautions: list[str], found: Rehearsal | None
+) -> dict[str, Any]:
     rehearsed = None
     if found is not None:
         rehearsed = {
@@ -92,7 +129,7 @@ def _as_dict(open_columns: list[str], plan: Plan, found: Rehearsal | None) -> di
         "guarantee": plan.guarantee.to_dict(),
         "mechanism": plan.mechanism.name,
         "reason": plan.reason,
-        "cautions": cautions_in_shell(plan),
+        "cautions": cautions,
         "assumptions": list(plan.assumptions),
         "num_records": plan.num_records,
         "columns_without_rules": open_columns,

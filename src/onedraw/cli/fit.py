@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,9 @@ from onedraw.cli.options import EstimatorCommand, Kind, Size
 from onedraw.cli.output import say, say_json, waiting
 from onedraw.cli.request import build_estimator, check_kind, for_target
 from onedraw.cli.show import as_dict, confidence_intervals, describe, say_noise, say_parameters
-from onedraw.cli.table import count_rows, missing_column, open_table, read_header, read_table
+from onedraw.cli.table import count_rows, open_table, read_header, read_table
 from onedraw.columns import DROP, Columns, Encoding
+from onedraw.columns.names import no_such_column
 from onedraw.errors import InvalidInput, LedgerError
 from onedraw.estimators import Header
 from onedraw.privacy.guarantee import records_are_public
@@ -73,6 +75,7 @@ NO_LEDGER = (
     help="Of a Dask cluster, tcp://...: its workers read the Parquet files, and only sums leave them.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing output file.")
+@click.option("--yes", is_flag=True, help="Ask nothing at a terminal, whatever there is to be careful about.")
 @common
 def fit_command(
     data: str,
@@ -85,14 +88,15 @@ def fit_command(
     memory: int,
     scheduler: str | None,
     force: bool,
+    yes: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Fit a model to DATA (.csv, .tsv, .parquet, a folder of .parquet) and write a private release."""
+    """Fit a model to DATA (.csv, .tsv, .xlsx, .parquet, a folder of .parquet) and write a private release."""
     declared = for_target(Columns.read(columns), target)
     names = read_header(data, declared)
     if target not in names:
-        raise missing_column(target, names)
+        raise no_such_column(target, names)
     estimator = build_estimator(model, given, mechanism_options=mechanism_options, columns=declared)
     header = _header(data, names, estimator)
     plan = estimator.plan(header)
@@ -104,8 +108,8 @@ def fit_command(
         raise click.UsageError("Missing option '--out', the release file to write. Or ask for a --dry-run.")
     inputs = (data, columns, None if estimator.ledger is None else estimator.ledger.path)
     with output_file(out, force=force, inputs=inputs) as write:
-        for caution in [] if as_json else cautions_in_shell(plan):  # while there is time to stop
-            say(f"CAUTION: {caution}", style="yellow", err=True)
+        if not as_json:
+            _warn(cautions_in_shell(estimator, plan, names), asks=estimator.ledger is not None and not yes)
         with waiting("Fitting a private model ..."), cluster_of(scheduler):
             table = open_table(data, declared) if scheduler is None else partitions(data)
             if table is None or Encoding.of(declared, names).drops or DROP in declared.target.rules:
@@ -113,7 +117,7 @@ def fit_command(
             else:
                 estimator.fit_table(table, memory=memory)
         write(estimator.release_.to_json())
-    _report(estimator, out, as_json=as_json)
+    _report(estimator, out, names, as_json=as_json)
 
 
 @contextlib.contextmanager
@@ -144,7 +148,15 @@ def _header(data: str, names: tuple[str, ...], estimator: Any) -> Header:
     return Header(features=names, num_records=count_rows(data, estimator.columns) if public else None)
 
 
-def _report(estimator: Any, out: str, *, as_json: bool) -> None:
+def _warn(cautions: list[str], *, asks: bool) -> None:
+    """Say what to be careful about; whoever sits at a terminal is asked before a ledger is charged."""
+    for caution in cautions:
+        say(f"CAUTION: {caution}", style="yellow", err=True)
+    if cautions and asks and sys.stdin.isatty() and sys.stderr.isatty():
+        click.confirm("Charge the ledger all the same?", abort=True, err=True)
+
+
+def _report(estimator: Any, out: str, names: tuple[str, ...], *, as_json: bool) -> None:
     """What the release says, and how the ledger stands."""
     release, account = estimator.release_, None
     if estimator.ledger is not None:
@@ -153,7 +165,7 @@ def _report(estimator: Any, out: str, *, as_json: bool) -> None:
     if as_json:
         charged = None if account is None else dataclasses.asdict(account)
         found = as_dict(confidence_intervals(release))
-        cautions = cautions_in_shell(estimator.plan_)
+        cautions = cautions_in_shell(estimator, estimator.plan_, names)
         content = {"out": out, "ledger": charged, "release": release.to_dict(), "intervals": found}
         say_json({**content, "cautions": cautions})
         return

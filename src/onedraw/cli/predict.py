@@ -17,6 +17,7 @@ from onedraw.cli.output import say, say_json
 from onedraw.cli.show import read_release
 from onedraw.cli.table import open_table, read_table
 from onedraw.columns import Columns, Encoding
+from onedraw.columns.names import no_such_column
 from onedraw.errors import InvalidInput
 from onedraw.estimators import from_release
 from onedraw.estimators.tables import encoded_new
@@ -37,7 +38,7 @@ from onedraw.types import Array
 def predict_command(
     release: str, data: str, columns: str | None, out: str | None, force: bool, as_json: bool
 ) -> None:
-    """Predict the rows of DATA (.csv, .tsv, .parquet, a folder of .parquet) with a RELEASE file.
+    """Predict the rows of DATA (.csv, .tsv, .xlsx, .parquet, a folder of .parquet) with a RELEASE file.
 
     Columns are matched by name. Parquet files to Parquet are read and written piece by piece.
     """
@@ -70,7 +71,7 @@ def predict_command(
 def _check_names(encoding: Encoding, names: tuple[str, ...]) -> None:
     for source in encoding.sources:
         if source.name not in names:
-            raise InvalidInput(f"The table has no column {source.name!r}. Check the spelling.")
+            raise no_such_column(source.name, names)
 
 
 def _write_parquet(estimator: Any, encoding: Encoding, table: Any, path: str) -> None:

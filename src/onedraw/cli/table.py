@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a table from a CSV, TSV or Parquet file: names and columns, values as they stand there.
+"""Read a table from a CSV, TSV, Excel or Parquet file: names and columns, values as they stand there.
 
-No message quotes a value. The names of the columns are listed only where all of them look like names: in a
-file without a first line of names they would be somebody's record.
+No message quotes a value.
 
 >>> import os, tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -17,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import difflib
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -26,15 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from onedraw._extras import optional
+from onedraw.cli.sheet import first_sheet
 from onedraw.columns import Columns
+from onedraw.columns.names import no_such_column
 from onedraw.errors import InvalidInput, MissingExtra
 from onedraw.tables import arrow
 
 LARGE = 1 << 25
 """Bytes of a text file from which on it is read as typed columns, which takes a tenth of the time."""
 SUFFIXES = {".csv": ",", ".tsv": "\t"}
-SHOWN = 20
-"""How many columns an error lists."""
 PLAIN = Columns()
 """Where nothing is said about how a file is written."""
 _SAVE = "Save the table as CSV in UTF-8, its first line holding the column names."
@@ -50,28 +48,8 @@ class Table:
     def column(self, name: str) -> list[Any]:
         """The column of that name, which the caller knows from elsewhere and the error may quote."""
         if name not in self.columns:
-            raise missing_column(name, tuple(self.columns))
+            raise no_such_column(name, self.columns)
         return self.columns[name]
-
-
-def missing_column(name: str, names: tuple[str, ...]) -> InvalidInput:
-    """The error about a column that is not there; the names are quoted only if they look like names.
-
-    In a file without a first line of names they would be somebody's record.
-    """
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = (
-        f" Did you mean {close[0]!r}?"
-        if close
-        else " Check the spelling; the first line must hold the names."
-    )
-    known = ""
-    if all(
-        part.isidentifier() for text in names for part in text.replace("-", " ").replace(".", " ").split()
-    ):
-        shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
-        known = f" It has {len(names)}: {shown}."
-    return InvalidInput(f"The table has no column {name!r}.{known}{hint}")
 
 
 def odd_lines(path: str, form: Columns = PLAIN) -> list[int]:
@@ -193,13 +171,18 @@ def _csv(path: str, form: Columns) -> Iterator[Iterator[list[str]]]:
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     packed = suffixes[-1:] == [".gz"]
     suffix = (suffixes[:-1] if packed else suffixes)[-1:]
-    if form.separator is None and (not suffix or suffix[0] not in SUFFIXES):
+    workbook = suffixes[-1:] in ([".xlsx"], [".xlsm"])
+    if form.separator is None and not workbook and (not suffix or suffix[0] not in SUFFIXES):
         raise InvalidInput(
-            f"Expected a file that ends in .csv, .tsv (or .csv.gz, .tsv.gz) or .parquet, got {path!r}. "
-            f"{_SAVE}"
+            "Expected a file that ends in .csv, .tsv (or .csv.gz, .tsv.gz), .xlsx or .parquet, or a text "
+            f"file whose separator the column file declares (separator = ','), got {path!r}. {_SAVE}"
         )
     encoding = "utf-8-sig" if form.encoding == "utf-8" else form.encoding  # a mark is not part of a name
     try:
+        if workbook:
+            with first_sheet(path) as rows:
+                yield rows
+            return
         with (gzip.open if packed else open)(path, "rt", encoding=encoding, newline="") as file:
             first = file.readline()
             file.seek(0)

@@ -2,8 +2,18 @@
 """What is publicly known about the columns of a table, and how rows become numbers by it."""
 
 from onedraw.columns.declaration import Columns
-from onedraw.columns.encoding import Encoding, Source, encode_response
+from onedraw.columns.encoding import Encoding, Source, encode_response, most_levels
 from onedraw.columns.facts import DROP, Column, Target
 from onedraw.columns.values import Reader
 
-__all__ = ["Column", "Columns", "DROP", "Encoding", "Reader", "Source", "Target", "encode_response"]
+__all__ = [
+    "Column",
+    "Columns",
+    "DROP",
+    "Encoding",
+    "Reader",
+    "Source",
+    "Target",
+    "encode_response",
+    "most_levels",
+]

@@ -22,6 +22,8 @@ from onedraw.columns.declaration import Columns
 from onedraw.columns.encoding import Encoding, possible_counts
 from onedraw.columns.values import Reading
 
+NOT_A_NUMBER, NOT_A_CLASS = "not a finite number", "not a declared class"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -56,16 +58,16 @@ def check(
     encoding = Encoding.of(columns, (str(name) for name in names))
     found: list[Finding] = []
     for source in encoding.sources:
-        what = "not a finite number" if source.column.categories is None else "not a declared category"
+        what = NOT_A_NUMBER if source.column.categories is None else "not a declared category"
         reading = source.read(table[source.name], encoding.reader)
         found += _findings(source.name, reading, source.column.rules, what)
     target = columns.target
     if target.name is not None:
         labels = target.classes if classes is None else classes
         if labels is not None:
-            reading, what = encoding.reader.positions(table[target.name], labels), "not a declared class"
+            reading, what = encoding.reader.positions(table[target.name], labels), NOT_A_CLASS
         else:
-            reading, what = encoding.reader.numbers(table[target.name]), "not a finite number"
+            reading, what = encoding.reader.numbers(table[target.name]), NOT_A_NUMBER
             if counts:
                 reading, what = possible_counts(reading), "not a count"
         found += _findings(target.name, reading, target.rules, what)

@@ -24,6 +24,7 @@ array([[61.,  1.],
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,7 @@ import numpy as np
 from onedraw.advice import Declare, Set
 from onedraw.columns.declaration import Columns
 from onedraw.columns.facts import DROP, NEAREST, VERSUS, Column, Target
+from onedraw.columns.names import no_such_column
 from onedraw.columns.values import Reader, Reading
 from onedraw.errors import InvalidInput
 from onedraw.model import Bounds
@@ -163,10 +165,8 @@ class Encoding:
                         "Describe it in [target]."
                     )
                 if name not in names:
-                    raise InvalidInput(
-                        f"The column specification names {name!r} in {key}, "
-                        "which the table does not have. Check the spelling."
-                    )
+                    told = f"The column specification names {name!r} in {key}, which the table does not have."
+                    raise no_such_column(name, names, told=told)
         used = columns.use
         if used is None:
             used = tuple(name for name in names if name not in (target, *columns.ignore))
@@ -211,6 +211,16 @@ class Encoding:
                 "Use onedraw.estimators.from_release in Python."
             )
         return encoding
+
+
+def most_levels(features: Iterable[str]) -> int:
+    """Of the column with the most categories, by the names of its indicators; 2 where there are none.
+
+    >>> most_levels(["age", "sex=m (vs f)", "smoker=yes (vs no)", "smoker=former (vs no)"])
+    3
+    """
+    counts = Counter(match[1] for match in map(INDICATOR.match, features) if match is not None)
+    return max(counts.values(), default=1) + 1
 
 
 def _with_rules(name: str, labels: list[str] | None, declared: Column) -> Column:

@@ -30,7 +30,9 @@ from onedraw.estimators.discreet import inconsistent, unquoted
 from onedraw.estimators.large import Place, in_working_units, is_large
 from onedraw.estimators.tables import (
     Header,
+    cautions_of,
     check_declared,
+    check_target,
     encoded,
     encoded_new,
     num_rows,
@@ -169,9 +171,10 @@ class PrivateEstimator(BaseEstimator):
             raise InvalidInput(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
+        if y is None and self.columns is not None:
+            check_target(self.columns, X)
         plan = self._plan(X, y)
-        for caution in plan.mechanism.cautions:
-            warnings.warn(caution.in_python(), UnitsWarning, stacklevel=2)
+        self._warn(plan, X)
         return self._publish(plan, lambda: self._read(X, y, plan.model))
 
     def fit_table(self, table: Any, target: str | None = None, *, memory: int = 0) -> Any:
@@ -186,9 +189,15 @@ class PrivateEstimator(BaseEstimator):
         if self.columns is None:
             header = Header(features=encoding.features, num_records=header.num_records)
         plan = self._plan(header, None)
+        self._warn(plan, header)
         if place.is_streamed(plan, memory):  # by public facts, so before the charge
             plan.mechanism.check_place()
         return self._publish(plan, lambda: Private(place.read(type(self), encoding, plan.model, memory)))
+
+    def _warn(self, plan: Plan, X: Any) -> None:
+        """What there is to know before the charge."""
+        for caution in cautions_of(self, plan, () if self.columns is None else table_names(X)):
+            warnings.warn(caution.in_python(), UnitsWarning, stacklevel=3)
 
     def check(self, X: Any, y: Any = None) -> None:
         """Read the table as a fit would, and raise what a fit would refuse; nothing is charged or released.

@@ -15,6 +15,7 @@ import numpy as np
 
 from onedraw.advice import Declare, Set
 from onedraw.columns import DROP, Columns
+from onedraw.columns.names import no_such_column
 from onedraw.errors import InvalidInput
 from onedraw.estimators.tables import Header, encoded
 from onedraw.publishing import silent
@@ -66,7 +67,7 @@ class Place:
             X = arrow.in_arrow(X)
         names = tuple(map(str, X.columns)) if _is_dask(X) else arrow.names_of(X)
         if name not in names:
-            raise InvalidInput(f"The table has no column {name!r}. Check the spelling.")
+            raise no_such_column(name, names)
         return cls(table=X, columns=replace(columns, target=replace(columns.target, name=name)), names=names)
 
     def header(self, *, public: bool) -> Header:

@@ -7,17 +7,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from onedraw.advice import LeaveOut, Set
+from onedraw.advice import Caution, CheckData, Declare, LeaveOut, Set
 from onedraw.columns import DROP, Columns, Encoding, encode_response
+from onedraw.columns.names import no_such_column
 from onedraw.errors import InvalidInput
 from onedraw.estimators.discreet import inconsistent
-from onedraw.publishing import silent
+from onedraw.publishing import Plan, silent
 from onedraw.types import AnyArray, Array
 
 
@@ -105,8 +106,56 @@ def encoded(columns: Columns, encoding: Any, X: Any, y: Any, model: Any) -> tupl
     return (features, response) if keep.all() else (features[keep], response[keep])
 
 
+def check_target(columns: Columns, X: Any) -> None:
+    """Refuse a table without the response that the columns name, before anything is charged."""
+    names = table_names(X)
+    if columns.target.name not in names:
+        raise no_such_column(str(columns.target.name), names)
+
+
+def cautions_of(estimator: Any, plan: Plan, names: tuple[str, ...]) -> tuple[Caution, ...]:
+    """What to know before the charge about the columns with these ``names`` and their units: public facts.
+
+    Where bounds of some columns are declared, those of the others count as -1 and 1. And a value that no rule
+    foresees is met after the charge; of columns about which nothing is said, that is likely.
+    """
+    if estimator.columns is None:
+        return plan.mechanism.cautions
+    encoding, found = estimator.columns.encoder(names), list(plan.mechanism.cautions)
+    sources = [source for source in encoding.sources if source.column.categories is None]
+    unbounded = [source.name for source in sources if source.column.bounds is None]
+    if unbounded and encoding.feature_bounds is not None:
+        facts = (
+            f"Other columns have declared bounds, {listed(unbounded)} not, so values between -1 and 1 are "
+            "expected there; coefficients of larger ones will be mostly noise."
+        )
+        found.append(Caution(facts, Declare("bounds", column=unbounded[0], note=", and so on")))
+    open_ones = [source.name for source in sources if source.name in unbounded and not source.column.is_total]
+    if open_ones and estimator.ledger is not None:
+        facts = (
+            f"Nothing is declared about {listed(open_ones)}: if there is a text or a missing value among "
+            "them, the fit is charged and then refused."
+        )
+        found.append(Caution(facts, CheckData("Look for such rows first")))
+    return tuple(found)
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Some names, for a sentence.
+
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def encoded_new(encoding: Encoding, X: Any) -> Array:
     """Rows to predict, by the same rules."""
+    names = table_names(X)
+    for source in encoding.sources:
+        if source.name not in names:
+            raise no_such_column(source.name, names)
     features, keep = encoding.encode(X)
     if not keep.all():
         raise InvalidInput("Some row is left out by the rule 'drop' and has no prediction. Remove it first.")

@@ -49,7 +49,7 @@ from onedraw.errors import InvalidInput
 from onedraw.families import Family
 from onedraw.model import RegressionModel
 from onedraw.release import Release
-from onedraw.types import Array
+from onedraw.types import AnyArray, Array
 from onedraw.uncertainty.information import LARGEST_VARIANCE, Information, released_information
 from onedraw.uncertainty.residual_scale import ScaleLaw
 from onedraw.uncertainty.table import Intervals, check_level
@@ -145,6 +145,7 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
             ],
         )
 
+    _check_units(model, location, facts)
     quantile = float(special.stdtrit(k - 1, 0.5 + 0.5 * level))
     rows = public_map(model)
     moved, error = _errors(location, rows, facts, _drift(model, location, known))
@@ -171,6 +172,34 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
         ),
         caveats=tuple(_caveats(model, draws, facts, known, scale)),
     )
+
+
+def _check_units(model: RegressionModel, location: Array, facts: _Facts) -> None:
+    """Refuse intervals that rest on units nobody declared: where the prior tells a parameter, not the data.
+
+    Its size is then a guess, and what it pulls away from one coefficient the correlated ones take over: on a
+    public table of proteins, intervals of three columns covered in 0, 13 and 27% of 15 releases.
+    """
+    if model.feature_bounds is not None:
+        return
+    unknown = (_prior_share(location, facts) > PRIOR_DOMINATED) | _pulled(location, facts)
+    if unknown.any():
+        raise InvalidInput(
+            f"No bounds of the features are declared, and {int(unknown.sum())} of {len(unknown)} parameters "
+            "of this release are told by the prior, whose size is then a guess: no interval can be trusted. "
+            "Another fit spends epsilon again.",
+            advice=Set("feature_bounds", note=" before it"),
+        )
+
+
+def _prior_share(location: Array, facts: _Facts) -> Array:
+    """The variance of the draws of each parameter, over that of its prior."""
+    return np.asarray(location.var(axis=0, ddof=1) / facts.prior_scale**2)
+
+
+def _pulled(location: Array, facts: _Facts) -> AnyArray:
+    """Which parameters lie so far from 0 that the prior pulls them noticeably."""
+    return np.asarray(np.abs(location.mean(axis=0)) > FAR_OUTSIDE * facts.prior_scale)
 
 
 def _p_values(statistic: Array, k: int, has_scale: bool) -> tuple[float | None, ...]:
@@ -328,13 +357,13 @@ def _caveats(
     model: RegressionModel, draws: Array, facts: _Facts, known: Information | None, scale: Array | None
 ) -> Iterator[str]:
     location = draws[:, : len(public_map(model).T)]
-    share = location.var(axis=0, ddof=1) / facts.prior_scale**2
+    share = _prior_share(location, facts)
     if (share > PRIOR_DOMINATED).any():
         yield (
             f"{int((share > PRIOR_DOMINATED).sum())} of {len(share)} working parameters were hardly informed "
             "by the data; their intervals hold only if the prior's size is right."
         )
-    outside = np.abs(location.mean(axis=0)) > FAR_OUTSIDE * facts.prior_scale
+    outside = _pulled(location, facts)
     if outside.any():
         yield (
             f"{int(outside.sum())} of {len(outside)} working parameters lie more than {FAR_OUTSIDE:g} prior "
