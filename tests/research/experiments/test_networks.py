@@ -11,7 +11,7 @@ from onedraw.records import Records
 from onedraw.research.datasets import Prepared
 from onedraw.research.experiments import EXPERIMENTS, VERSIONS
 from onedraw.research.experiments.gaussian_calibration import published_beta, true_epsilon
-from onedraw.research.experiments.network_chain import near_mode
+from onedraw.research.experiments.network_chain import near_mode, shared_shapes
 from onedraw.research.experiments.network_claims import (
     CLASSIFICATION_CLAIMS,
     DIMENSIONS_CLAIMS,
@@ -22,9 +22,9 @@ from onedraw.research.experiments.network_methods import (
     NETWORK_METHODS,
     NETWORKS_COMPARED,
     _mechanism,
-    network,
     published_multiplier,
 )
+from onedraw.research.experiments.network_trial import network
 from onedraw.research.experiments.simulate import simulate_network
 from onedraw.research.experiments.uci import chosen_rows, working_response
 
@@ -156,7 +156,7 @@ def test_a_chain_starts_where_the_density_is_high_and_flat():
     mechanism = _mechanism("classification", 1, 5.0, "paper")
     posterior = mechanism.posterior(Records(features=data.features, response=data.response))
     rng = np.random.default_rng(0)
-    start, model = near_mode(posterior, rng), network("classification", 1)
+    start, model = near_mode(posterior, shared_shapes(posterior), rng), network("classification", 1)
     beta, weight = mechanism.calibrated.beta, mechanism.calibrated.weight
     sign = 2.0 * data.response - 1.0
 
