@@ -105,7 +105,7 @@ def _summed(density: NetworkDensity) -> Any:
 
     def accumulated(of_block: Any, theta: Any, data: Any) -> Any:
         def block(number: Any) -> Any:
-            return jax.tree.map(lambda leaf: leaf[number], data["blocks"])
+            return jax.tree.map(lambda leaf: jax.numpy.asarray(leaf)[number], data["blocks"])
 
         def add(number: Any, sums: Any) -> Any:
             return jax.tree.map(jax.numpy.add, sums, of_block(theta, block(number), data))

@@ -18,8 +18,8 @@ from onedraw.research.experiments.claims import (
     better,
     cases,
     differences,
+    gained,
     in_words,
-    mean,
     no_worse,
 )
 from onedraw.research.experiments.logistic_claims import OURS_CLAIM
@@ -52,11 +52,10 @@ def _better(rows: Sequence[Row], column: str, by: Sequence[str], *, swapped: boo
 
 def _gained(rows: Sequence[Row], column: str) -> Verdict:
     """Whether the tilted fit without a hidden layer beats the draw, wherever it was tried."""
-    if LINEAR not in distinct(rows, "method"):
-        return Verdict(0, 0, "not part of this version.")
-    by = [name for name in ("data", "epsilon", "n") if name in rows[0]]
-    found = better(rows, column, LINEAR, _draw(rows), by=by, lowest=column == "log_rmse")
-    return found.about("log RMSE" if column == "log_rmse" else "AUC")
+    by = [name for name in ("data", "n", "epsilon") if name in rows[0]]
+    lowest = column == "log_rmse"
+    found = gained(rows, column, by=by, lowest=lowest, method=LINEAR, rival=_draw(rows))
+    return found.about("log RMSE" if lowest else "AUC")
 
 
 def _gained_error(rows: Sequence[Row]) -> Verdict:
@@ -222,15 +221,20 @@ DIMENSIONS_CLAIMS = (
 
 
 def _random_units(rows: Sequence[Row], rival: str) -> Verdict:
-    tally = Tally()
-    for task, column in (("regression", "log_rmse"), ("classification", "auc")):
-        lowest = column == "log_rmse"
-        for case in cases(select(rows, task=task), ("data", "n", "epsilon")):
-            here = select(rows, task=task, **case)
-            lead = Lead.of(differences(here, column, RANDOM, rival, lowest=lowest))
-            own, other = (mean(here, column, name) for name in (RANDOM, rival))
-            tally.add(lead, f"{in_words(case)}: {own:.3f} {lead.verb} {other:.3f}")
-    return tally.verdict.about("log RMSE or AUC")
+    """Over both tasks; a case is a table, an n and an epsilon."""
+    told = [
+        gained(
+            select(rows, task=task),
+            column,
+            by=("data", "n", "epsilon"),
+            lowest=column == "log_rmse",
+            method=RANDOM,
+            rival=rival,
+        ).about(name)
+        for task, column, name in (("regression", "log_rmse", "log RMSE"), ("classification", "auc", "AUC"))
+    ]
+    right, ties, total = (sum(getattr(each, name) for each in told) for name in ("right", "ties", "cases"))
+    return Verdict(right, total, " ".join(each.numbers for each in told), ties)
 
 
 def _over_draw(rows: Sequence[Row]) -> Verdict:
