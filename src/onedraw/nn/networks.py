@@ -56,7 +56,8 @@ class NetworkDensity:
     """The log posterior density in JAX, up to a constant; hashable, so that its compiled code is shared.
 
     Beta, weight, prior and records are not part of it: they are passed to it as ``data``. So a second fit
-    compiles nothing, unless its network has other layers or its table has other sizes.
+    compiles nothing, unless its network has other layers or its table has other sizes. Nor then if the data
+    have ``num_blocks``: blocks beyond that number are padding of one size for all, and are not looked at.
     """
 
     layers: Layers
@@ -103,12 +104,16 @@ def _summed(density: NetworkDensity) -> Any:
     jax = importlib.import_module("jax")
 
     def accumulated(of_block: Any, theta: Any, data: Any) -> Any:
-        def add(sums: Any, block: Any) -> Any:
-            return jax.tree.map(jax.numpy.add, sums, of_block(theta, block, data)), None
+        def block(number: Any) -> Any:
+            return jax.tree.map(lambda leaf: jax.numpy.asarray(leaf)[number], data["blocks"])
 
-        shapes = jax.eval_shape(lambda: of_block(theta, jax.tree.map(lambda x: x[0], data["blocks"]), data))
+        def add(number: Any, sums: Any) -> Any:
+            return jax.tree.map(jax.numpy.add, sums, of_block(theta, block(number), data))
+
+        shapes = jax.eval_shape(lambda: of_block(theta, block(0), data))
         zeros = jax.tree.map(lambda leaf: jax.numpy.zeros(leaf.shape, leaf.dtype), shapes)
-        return jax.lax.scan(add, zeros, data["blocks"])[0]
+        num = data.get("num_blocks", len(data["blocks"]["counts"]))
+        return jax.lax.fori_loop(0, num, add, zeros)
 
     def value_alone(theta: Any, data: Any) -> Any:
         return accumulated(density.block_loss, theta, data)
@@ -132,7 +137,11 @@ def blocks_of(features: Array, response: Array) -> dict[str, Array]:
     ((2, 2, 501), 1001.0)
     """
     num = max(1, -(-len(response) // BLOCK))
-    size = -(-len(response) // num)
+    return padded_blocks(features, response, num=num, size=-(-len(response) // num))
+
+
+def padded_blocks(features: Array, response: Array, *, num: int, size: int) -> dict[str, Array]:
+    """The records as ``num`` blocks of ``size`` columns, the last of them padding."""
     padding = num * size - len(response)
     columns = np.pad(features, [(0, padding), (0, 0)]).reshape(num, size, features.shape[1])
     return {

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from onedraw.research.experiments.claims import Lead, best, better, cases, differences, no_worse
+from onedraw.research.experiments.claims import Lead, best, better, cases, differences, gained, no_worse
 from onedraw.research.experiments.spec import Verdict
 
 
@@ -99,3 +99,17 @@ def test_a_verdict_tells_ties_from_contradictions(right, ties, word, count):
     verdict = Verdict(right, 3, "numbers.", ties)
     assert (verdict.word, verdict.count) == (word, count)
     assert str(verdict.about("AUC")) == f"{word} {count}: AUC, numbers."
+
+
+def test_what_is_gained_is_told_by_the_first_column():
+    """Better by 0.1 each time, level, and worse by 0.2: one case of each, in two groups."""
+    better_here = rows(epsilon=1.0, tilted=[0.71, 0.7, 0.7], beta_paper=[0.6, 0.6, 0.61])
+    level = rows(epsilon=2.0, tilted=[0.5, 0.7, 0.6], beta_paper=[0.6, 0.6, 0.6])
+    worse = rows(epsilon=1.0, tilted=[0.4, 0.41, 0.4], beta_paper=[0.6, 0.6, 0.61])
+    grouped = [{**row, "n": 10} for row in [*better_here, *level]] + [{**row, "n": 20} for row in worse]
+    found = gained(grouped, "auc", by=("n", "epsilon"), lowest=False)
+    assert (found.right, found.ties, found.cases) == (1, 1, 3)
+    assert "n 10: better 1, level 1, worse 0, +0.050 on average" in found.numbers
+    assert "n 20: better 0, level 0, worse 1, -0.200 on average" in found.numbers
+    without = [row for row in grouped if row["method"] != "tilted"]
+    assert gained(without, "auc", by=("n", "epsilon"), lowest=False).cases == 0

@@ -163,7 +163,8 @@ def test_the_page_has_both_versions_of_every_claim(published, tmp_path):
     as_at_full_size(tmp_path, published)
     write_page(tmp_path, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
-    assert text.startswith("# Reproduction of the paper")
+    assert text.startswith("> **This page comes from 4 runs at full size**, 2 of them with the cells of an")
+    assert "gaussian-calibration (corrected), gaussian-calibration (as-published)" in text
     claim = "The Gaussian regressions have the epsilon that they are plotted at."
     row = f"| 3 (calibration) | {claim} | holds (2 of 2) | does not hold (0 of 4) |"
     assert row in text
@@ -171,3 +172,15 @@ def test_the_page_has_both_versions_of_every_claim(published, tmp_path):
     assert "0.2 is 13.88" in text
     assert "| one_posterior |" in text
     assert "| abalone | `abalone.data` |" in text
+
+
+def test_the_page_lists_what_the_numbers_lack_of_the_grids_of_the_paper(published, tmp_path):
+    """Read off the numbers themselves: an epsilon that is there is not listed, whatever the specification."""
+    as_at_full_size(tmp_path, published)
+    report = json.loads((tmp_path / "gaussian-calibration.corrected.json").read_text())
+    named = {**report, "experiment": "network-regression", "figures": "3", "pictures": [], "claims": []}
+    (tmp_path / "network-regression.corrected.json").write_text(json.dumps(named))
+    lines = [f"{n},{epsilon}" for n in (50, 100, 1000) for epsilon in (0.2, 0.3, 0.5, 1, 2, 5)]
+    (tmp_path / "network-regression.corrected.csv").write_text("\n".join(["# {}", "n,epsilon", *lines]))
+    write_page(tmp_path, tmp_path / "page.md")
+    assert "| 3 | `network-regression`, corrected | n 200, 500 |" in (tmp_path / "page.md").read_text()

@@ -13,6 +13,7 @@ from onedraw.research.experiments.networks import (
     REGRESSION,
     REGRESSION_UCI,
 )
+from onedraw.research.experiments.random_units import RANDOM_UNITS
 from onedraw.research.experiments.requirements import REQUIREMENTS
 from onedraw.research.experiments.runner import Results, run
 from onedraw.research.experiments.spec import SIZES, VERSIONS, Experiment
@@ -37,6 +38,7 @@ EXPERIMENTS = {
         REQUIREMENTS,
         CONSISTENCY,
         ASYMPTOTICS,
+        RANDOM_UNITS,
     )
 }
 """By name, in the order of the paper's figures."""

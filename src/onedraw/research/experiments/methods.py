@@ -97,15 +97,18 @@ def logistic(d: int, *, fit_intercept: bool = True) -> Shape:
 # -- the tilted fit
 
 
-@functools.lru_cache(maxsize=64)
-def tilted_plan(epsilon: float, d: int) -> Plan:
-    """The default fit of this library to d features on [0, 1], without a curvature."""
+@functools.lru_cache(maxsize=256)
+def tilted_plan(epsilon: float, n: int, d: int) -> Plan:
+    """The default fit of this library to n records of d features on [0, 1], without a curvature."""
     model = replace(logistic(d).model, feature_bounds=((0.0, 1.0),) * d)
-    return make_plan(Request(epsilon=epsilon), TiltedFit(inference=False), Shape(model=model))
+    return make_plan(
+        Request(epsilon=epsilon), TiltedFit(inference=False), Shape(model=model, num_records=n)
+    )
 
 
 def _tilted(features: Array, response: Array, epsilon: float, num: int, rng: np.random.Generator) -> Fits:
-    plan, (n, d) = tilted_plan(epsilon, features.shape[1]), features.shape
+    n, d = features.shape
+    plan = tilted_plan(epsilon, n, d)
     records = Records(features=plan.model.scale_features(features), response=response)
     releases = [publish(plan, lambda: Private(records), random_state=rng) for _ in range(num)]
     draws = plan.model.original_units(np.concatenate([release.draws for release in releases])).flat()

@@ -18,14 +18,17 @@ from onedraw.research.experiments.claims import (
     better,
     cases,
     differences,
+    gained,
     in_words,
     no_worse,
 )
 from onedraw.research.experiments.logistic_claims import OURS_CLAIM
 from onedraw.research.experiments.methods import PUBLISHED
+from onedraw.research.experiments.network_methods import LINEAR, RANDOM
 from onedraw.research.experiments.spec import Claim, Row, Verdict
 from onedraw.research.experiments.table import at_largest_n, distinct, largest, select
 
+LINEAR_CLAIM = "(Ours) The tilted fit, without a hidden layer, is better than the draw of a network."
 SIMILAR = 0.02
 """Of ROC-AUC."""
 SMALLEST_EPSILON = 0.2
@@ -45,6 +48,22 @@ def _better(rows: Sequence[Row], column: str, by: Sequence[str], *, swapped: boo
     pair = (_draw(rows), _dp_sgd(rows))
     method, rival = reversed(pair) if swapped else pair
     return better(rows, column, method, rival, by=by, lowest=column == "log_rmse")
+
+
+def _gained(rows: Sequence[Row], column: str) -> Verdict:
+    """Whether the tilted fit without a hidden layer beats the draw, wherever it was tried."""
+    by = [name for name in ("data", "n", "epsilon") if name in rows[0]]
+    lowest = column == "log_rmse"
+    found = gained(rows, column, by=by, lowest=lowest, method=LINEAR, rival=_draw(rows))
+    return found.about("log RMSE" if lowest else "AUC")
+
+
+def _gained_error(rows: Sequence[Row]) -> Verdict:
+    return _gained(rows, "log_rmse")
+
+
+def _gained_auc(rows: Sequence[Row]) -> Verdict:
+    return _gained(rows, "auc")
 
 
 def _at_smallest_n(rows: Sequence[Row]) -> list[Row]:
@@ -78,6 +97,7 @@ def _regression_claims(where: str) -> tuple[Claim, ...]:
             check=_large_n,
             by_repetition=True,
         ),
+        Claim(statement=LINEAR_CLAIM, check=_gained_error, by_repetition=True),
     )
 
 
@@ -103,6 +123,7 @@ CLASSIFICATION_CLAIMS = (
         by_repetition=True,
     ),
     Claim(statement=OURS_CLAIM, check=_auto, by_repetition=True),
+    Claim(statement=LINEAR_CLAIM, check=_gained_auc, by_repetition=True),
 )
 
 
@@ -141,6 +162,7 @@ UCI_CLASSIFICATION_CLAIMS = (
         by_repetition=True,
     ),
     Claim(statement=OURS_CLAIM, check=_uci_auto, by_repetition=True),
+    Claim(statement=LINEAR_CLAIM, check=_gained_auc, by_repetition=True),
 )
 
 
@@ -192,4 +214,51 @@ DIMENSIONS_CLAIMS = (
         by_repetition=True,
     ),
     Claim(statement="... and its lead grows with d.", check=_lead_grows, by_repetition=True),
+)
+
+
+# -- random units
+
+
+def _random_units(rows: Sequence[Row], rival: str) -> Verdict:
+    """Over both tasks; a case is a table, an n and an epsilon."""
+    told = [
+        gained(
+            select(rows, task=task),
+            column,
+            by=("data", "n", "epsilon"),
+            lowest=column == "log_rmse",
+            method=RANDOM,
+            rival=rival,
+        ).about(name)
+        for task, column, name in (("regression", "log_rmse", "log RMSE"), ("classification", "auc", "AUC"))
+    ]
+    right, ties, total = (sum(getattr(each, name) for each in told) for name in ("right", "ties", "cases"))
+    return Verdict(right, total, " ".join(each.numbers for each in told), ties)
+
+
+def _over_draw(rows: Sequence[Row]) -> Verdict:
+    return _random_units(rows, OURS)
+
+
+def _over_dp_sgd(rows: Sequence[Row]) -> Verdict:
+    return _random_units(rows, "dp-sgd")
+
+
+def _over_linear(rows: Sequence[Row]) -> Verdict:
+    return _random_units(rows, LINEAR)
+
+
+RANDOM_CLAIMS = (
+    Claim(
+        statement="(Ours) The tilted fit on random units is better than the draw of a network.",
+        check=_over_draw,
+        by_repetition=True,
+    ),
+    Claim(statement="(Ours) It is better than DP-SGD.", check=_over_dp_sgd, by_repetition=True),
+    Claim(
+        statement="(Ours) It is better than the tilted fit without a hidden layer.",
+        check=_over_linear,
+        by_repetition=True,
+    ),
 )

@@ -11,6 +11,8 @@ method are scored, and a chain is not checked.
   variance in place of the smallest one.
 * ``dp-sgd``: the published schedule (batches of 100, 14 + floor(epsilon) epochs, Adam at 0.01, clip 1) with
   noise of the proved scale, delta = 1e-5. Twin: the same steps without clipping and noise.
+* ``tilted-linear``, ``tilted-random``: tilted fits in place of a network, of the features or of public random
+  units of them [``network_tilted``]. Twin: the penalised fit.
 * ``dp-sgd-published``: an epoch more, and noise for a sampling rate of features over batch size, which is
   what the published code hands to its accountant, instead of batch size over records.
 
@@ -31,61 +33,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from onedraw.families import Bernoulli, Gaussian
 from onedraw.mechanisms import Shape
-from onedraw.model import NetworkModel
-from onedraw.model.network import forward
 from onedraw.nn import DPSGD, NetworkDraw
 from onedraw.nn.accounting import Sampling, noise_multiplier, spent_epsilon
 from onedraw.nn.noisy_gradients import PRESETS
 from onedraw.nn.training import Run, train
 from onedraw.privacy.request import Request
-from onedraw.records import Records
 from onedraw.research.experiments.gaussian_calibration import FLOOR, published_beta, true_epsilon
 from onedraw.research.experiments.methods import DELTA, PUBLISHED
 from onedraw.research.experiments.network_chain import OneChain
-from onedraw.types import Array
+from onedraw.research.experiments.network_tilted import try_linear, try_random
+from onedraw.research.experiments.network_trial import Outputs, Trial, network
 
-TASKS = ("regression", "classification")
-HIDDEN = 10
 PRIOR_SCALE = 1.0
 UNCLIPPED = 1e9
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """One data set and how to try a method on it. ``warmup`` is that of the chain."""
-
-    task: str
-    features: Array
-    response: Array
-    test_features: Array
-    epsilon: float
-    releases: int
-    warmup: int
-
-    @property
-    def model(self) -> NetworkModel:
-        """The network that every method fits."""
-        return network(self.task, self.features.shape[1])
-
-    @property
-    def records(self) -> Records:
-        """The private records."""
-        return Records(features=self.features, response=self.response)
-
-    def outputs(self, parameters: Array) -> Array:
-        """What networks (k, p) say of the test rows, (k, m): means, or log odds."""
-        model = self.model
-        return forward(model.layers, model.activation, parameters, self.test_features)[:, :, 0]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Outputs:
-    """Of several releases on the test rows (k, m), and of the twin (m,)."""
-
-    releases: Array
-    twin: Array
+LINEAR, RANDOM = "tilted-linear", "tilted-random"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,16 +73,6 @@ class NetworkMethod:
         true, delta = self.true_epsilon(task, epsilon=epsilon, n=n, d=d), self.delta
         stated = f"epsilon {true:.3g}" + (f", delta {delta:g}" if delta else "")
         return stated if true == epsilon else f"true {stated} (claimed epsilon {epsilon:g})"
-
-
-def network(task: str, d: int) -> NetworkModel:
-    """One hidden layer of rectified units."""
-    features = tuple(f"x{i}" for i in range(d))
-    if task == "classification":
-        return NetworkModel(
-            family=Bernoulli(), features=features, hidden_layer_sizes=(HIDDEN,), classes=(0, 1)
-        )
-    return NetworkModel(family=Gaussian(scale_floor=FLOOR), features=features, hidden_layer_sizes=(HIDDEN,))
 
 
 def floor_of(task: str) -> float | None:
@@ -255,6 +207,22 @@ NETWORK_METHODS = {
             spent=_nominal,
         ),
         NetworkMethod(
+            name=LINEAR,
+            label="tilted fit, no hidden layer",
+            promise="ε",
+            delta=0.0,
+            try_on=try_linear,
+            spent=_nominal,
+        ),
+        NetworkMethod(
+            name=RANDOM,
+            label="tilted fit on random units",
+            promise="ε",
+            delta=0.0,
+            try_on=try_random,
+            spent=_nominal,
+        ),
+        NetworkMethod(
             name=f"dp-sgd{PUBLISHED}",
             label="DP-SGD",
             promise="true ε {}, δ 1e-5",
@@ -266,9 +234,9 @@ NETWORK_METHODS = {
 }
 """By name; what ends in ``-published`` has the errors of the published experiments."""
 NETWORKS_COMPARED = {
-    ("regression", "corrected"): ("beta-auto", "dp-sgd"),
+    ("regression", "corrected"): (LINEAR, "beta-auto", "dp-sgd"),
     ("regression", "as-published"): (f"beta{PUBLISHED}", f"dp-sgd{PUBLISHED}"),
-    ("classification", "corrected"): ("beta-auto", "beta-paper", "dp-sgd"),
+    ("classification", "corrected"): (LINEAR, "beta-auto", "beta-paper", "dp-sgd"),
     ("classification", "as-published"): ("beta-paper", f"dp-sgd{PUBLISHED}"),
 }
 """The methods of each task and version, in the order of the legends."""

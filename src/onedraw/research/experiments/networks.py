@@ -22,7 +22,8 @@ from onedraw.research.experiments.network_claims import (
     UCI_CLASSIFICATION_CLAIMS,
     UCI_REGRESSION_CLAIMS,
 )
-from onedraw.research.experiments.network_methods import NETWORK_METHODS, NETWORKS_COMPARED, TASKS, Trial
+from onedraw.research.experiments.network_methods import NETWORK_METHODS, NETWORKS_COMPARED
+from onedraw.research.experiments.network_trial import TASKS, Trial
 from onedraw.research.experiments.simulate import simulate_network
 from onedraw.research.experiments.spec import Cell, Claim, Experiment, Row, View, stream
 from onedraw.research.experiments.uci import (
@@ -37,10 +38,10 @@ from onedraw.types import Array
 
 MEASURE = {"regression": "log_rmse", "classification": "auc"}
 WARMUP = 250
-
-
-def _values(task: str) -> tuple[str, ...]:
-    return (MEASURE[task], f"twin_{MEASURE[task]}", "true_epsilon")
+SIZES = (50, 100, 200, 500, 1000)
+EPSILONS = (0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
+"""Those of the paper."""
+VALUES = {task: (name, f"twin_{name}", "true_epsilon") for task, name in MEASURE.items()}
 
 
 def tried(cell: Cell, training: tuple[Array, Array], test: tuple[Array, Array]) -> Row:
@@ -107,7 +108,7 @@ def run_simulated(cell: Cell) -> list[Row]:
     place = {name: int(cell[name]) for name in ("n", "d", "repetition", "seed")}
     data = simulate_network(str(cell["task"]), **place)
     row = tried(cell, (data.features, data.response), (data.test_features, data.test_response))
-    missing = {name: float("nan") for task in TASKS for name in _values(task) if name not in row}
+    missing = {name: float("nan") for task in TASKS for name in VALUES[task] if name not in row}
     return [{**row, **missing}]
 
 
@@ -206,7 +207,7 @@ def _against_n(task: str, title: str, down: str | None) -> View:
 
 
 def _simulated(task: str, figure: str, claims: tuple[Claim, ...]) -> Experiment:
-    grid = {"tasks": (task,), "sizes": (50, 200, 1000), "epsilons": (0.2, 1.0, 5.0), "warmup": WARMUP}
+    grid = {"tasks": (task,), "sizes": SIZES, "epsilons": EPSILONS, "warmup": WARMUP}
     return Experiment(
         name=f"network-{task}",
         figures=figure,
@@ -219,7 +220,7 @@ def _simulated(task: str, figure: str, claims: tuple[Claim, ...]) -> Experiment:
         run=run_simulated,
         extra="jax",
         by=("method", "guarantee", "epsilon", "n"),
-        values=_values(task),
+        values=VALUES[task],
         views=(_against_n(task, f"Figure {figure}: network {task} on simulated data, d = 2", None),),
         claims=claims,
         notes=NOTES[task],
@@ -240,7 +241,7 @@ def _uci(task: str, figure: str, data: tuple[str, ...], claims: tuple[Claim, ...
         run=run_uci,
         extra="jax",
         by=("data", "method", "guarantee", "epsilon", "n"),
-        values=_values(task),
+        values=VALUES[task],
         views=(_against_n(task, f"Figure {figure}: network {task} on UCI data", "data"),),
         claims=claims,
         notes={
@@ -282,7 +283,7 @@ NETWORK_DIMENSIONS = Experiment(
     run=run_simulated,
     extra="jax",
     by=("task", "method", "guarantee", "epsilon", "d"),
-    values=tuple(dict.fromkeys(name for task in TASKS for name in _values(task))),
+    values=tuple(dict.fromkeys(name for task in TASKS for name in VALUES[task])),
     views=tuple(
         View(
             name=task,

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import special
 
 from onedraw.model.network import forward
-from onedraw.research.experiments.network_methods import network
+from onedraw.research.experiments.network_trial import network
 from onedraw.research.experiments.spec import stream
 from onedraw.types import Array
 

@@ -16,6 +16,8 @@ from onedraw.research.experiments.table import distinct, select
 
 METHOD_COLOURS = {
     "tilted": "#6d4c9f",
+    "tilted-linear": "#6d4c9f",
+    "tilted-random": "#b58fd6",
     "beta-auto": "#1f6f8b",
     "beta-paper": "#7fb7c9",
     "chaudhuri-vanishing": "#c8553d",
