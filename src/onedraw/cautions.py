@@ -68,6 +68,17 @@ def below_the_noise(
     )
 
 
+def of_mechanism(mechanism: Any) -> str:
+    """``below_the_noise`` of a calibrated mechanism, from what its request and shape say."""
+    promise = mechanism.guarantee
+    return below_the_noise(
+        epsilon=promise.epsilon,
+        num_records=mechanism.shape.num_records,
+        num_parameters=mechanism.model.dim,
+        rows_per_person=promise.rows_per_person,
+    )
+
+
 def of_release(release: Any) -> str:
     """``below_the_noise`` of something that was released, from what it says of itself."""
     promise = release.guarantee

@@ -23,8 +23,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onedraw._random import generator
+from onedraw.cautions import of_mechanism
 from onedraw.columns import Columns
-from onedraw.errors import InvalidInput, UnitsWarning
+from onedraw.errors import InvalidInput, NoiseWarning, UnitsWarning
 from onedraw.estimators.bounds import check_bounds, each_bounds
 from onedraw.estimators.discreet import inconsistent, unquoted
 from onedraw.estimators.large import Place, in_working_units, is_large
@@ -170,8 +171,7 @@ class PrivateEstimator(BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
         plan = self._plan(X, y)
-        for caution in plan.mechanism.cautions:
-            warnings.warn(caution.in_python(), UnitsWarning, stacklevel=2)
+        _warn_before_spending(plan)
         return self._publish(plan, lambda: self._read(X, y, plan.model))
 
     def fit_table(self, table: Any, target: str | None = None, *, memory: int = 0) -> Any:
@@ -188,6 +188,7 @@ class PrivateEstimator(BaseEstimator):
         plan = self._plan(header, None)
         if place.is_streamed(plan, memory):  # by public facts, so before the charge
             plan.mechanism.check_place()
+        _warn_before_spending(plan)
         return self._publish(plan, lambda: Private(place.read(type(self), encoding, plan.model, memory)))
 
     def check(self, X: Any, y: Any = None) -> None:
@@ -329,3 +330,11 @@ class PrivateEstimator(BaseEstimator):
             return encoded_new(self._encoding(), X)
         with unquoted("X"):
             return validate_data(self, X, dtype=np.float64, reset=False)  # type: ignore[no-any-return]
+
+
+def _warn_before_spending(plan: Plan) -> None:
+    """Warn about units that nobody declared, and where zero would come closer than the release."""
+    for caution in plan.mechanism.cautions:
+        warnings.warn(caution.in_python(), UnitsWarning, stacklevel=3)
+    if (noise := of_mechanism(plan.mechanism)) and plan.model.form == "regression":
+        warnings.warn(noise, NoiseWarning, stacklevel=3)
