@@ -189,7 +189,7 @@ def _ratio(pairs: np.ndarray, *, interval: bool) -> str:
     if not len(pairs):
         return f"{failed} failed" if failed else "-"
     ratio = math.sqrt(pairs[:, 0].mean() / pairs[:, 1].mean())
-    text = f"{ratio:.2f}"
+    text = f"{ratio:.2f}" if ratio < 1000.0 else f"{ratio:.0e}"
     if interval:
         rng = np.random.default_rng(0)
         picks = rng.integers(0, len(pairs), (1000, len(pairs)))

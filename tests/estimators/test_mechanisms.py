@@ -391,10 +391,10 @@ def test_a_fit_warns_where_zero_would_come_closer_before_anything_is_charged(tmp
     ledger = onedraw.Ledger(tmp_path / "ledger.db")
     ledger.create("study", epsilon=1.0)
     options = {"epsilon": 1.0, "classes": [0, 1], "feature_bounds": (-1, 1)}
-    few, enough = np.zeros((59, 3)), np.zeros((60, 3))
+    few, enough = np.zeros((79, 3)), np.zeros((80, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("error", onedraw.NoiseWarning)
         with pytest.raises(onedraw.NoiseWarning, match="coefficients of zero come closer"):
-            onedraw.LogisticRegression(**options, ledger=ledger, dataset="study").fit(few, np.arange(59) % 2)
+            onedraw.LogisticRegression(**options, ledger=ledger, dataset="study").fit(few, np.arange(79) % 2)
         assert ledger.show("study").spent == 0.0
-        onedraw.LogisticRegression(**options).fit(enough, np.arange(60) % 2)  # says nothing
+        onedraw.LogisticRegression(**options).fit(enough, np.arange(80) % 2)  # says nothing

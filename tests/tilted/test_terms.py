@@ -85,7 +85,7 @@ def test_information_is_never_taken_from_private_numbers():
         (Logistic(), 3_000, False, 0.05),
         (Logistic(), 3_000, True, 0.1),
         (Logistic(), 600, True, 0.04),
-        (Logistic(), 300, True, 0.0),
+        (Logistic(), 30, True, 0.04),
         (Logistic(), None, True, 0.1),
         (CappedCounts(cap=3), 100_000, False, 0.05),
         (CappedCounts(cap=3), 100_000, True, 0.1),

@@ -33,10 +33,11 @@ from onedraw.tilted.sums import can_be_precise, rounding
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Neighbours
 
-RAW_PRICES = ((150.0, 0.1), (55.0, 0.04), (0.0, 0.0))
+RAW_PRICES = ((150.0, 0.1), (0.0, 0.04))
 """Of epsilon, for a smaller ridge where the minimiser is reported as it is, for each predictor, by n epsilon
-for each entry of a row from which on it is taken. With little information a large ridge is what keeps the
-estimate near zero, and so near the truth."""
+for each entry of a row from which on it is taken. With little information a larger ridge keeps the estimate
+near zero, which is closer to coefficients of order one; the largest, at no price, loses too much of large
+ones."""
 LARGEST_RAW_PRICES = ((0.03, 0.15), (0.0, 0.2))
 """However many predictors, by the noise (``Terms.noise``) from which on it is taken: the ridge matters less
 where noise is most of the error. A share that grew with the classes would leave nothing at eleven."""
