@@ -10,12 +10,16 @@ non-private fit; the interval is a bootstrap over repetitions.
     scripts/bench accuracy --write               ... and written to docs/benchmarks.md
     scripts/bench accuracy --models linear --sizes 1000 --repeats 20
     scripts/bench accuracy --methods "tilted fit" --first 1000     one method, on other data sets
+    scripts/bench accuracy --diffprivlib PYTHON  ... beside diffprivlib, which PYTHON has: it needs an older
+                                                 scikit-learn, so an environment of its own
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import subprocess
+import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +36,7 @@ from onedraw.mechanisms import AdaSSP, OnePosterior, OutputPerturbation
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 EPSILON, DELTA = 1.0, 1e-6
 DRAWS = 5
-"""One in so many repetitions is also fitted by a draw, which takes longer."""
+"""One in so many repetitions is also fitted by a draw, which takes longer, and by diffprivlib."""
 CLASSES = 3
 
 
@@ -66,7 +70,8 @@ CELLS = (
     *(Cell("poisson", d, 10_000, aim) for d, aim in ((2, 1.25), (5, 1.4))),
     *(Cell("poisson", d, 100_000, aim) for d, aim in ((2, 1.05), (5, 1.10))),
 )
-METHODS = ("tilted fit", "draw", "AdaSSP", "output perturbation")
+METHODS = ("tilted fit", "draw", "AdaSSP", "output perturbation", "diffprivlib")
+BESIDE = Path(__file__).with_name("_diffprivlib.py")
 
 
 def simulate(cell: Cell, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -114,16 +119,25 @@ def private(cell: Cell, seed: int) -> Iterator[tuple[str, object]]:
     if seed % DRAWS == 0:
         yield "draw", kind(**options, mechanism=OnePosterior())
     if cell.model == "linear":
-        bounded = AdaSSP(feature_norm=norm, response_bound=1.0 + 3.0 * math.sqrt(cell.features))
+        bounded = AdaSSP(feature_norm=norm, response_bound=response_bound(cell))
         yield "AdaSSP", kind(**options, delta=DELTA, mechanism=bounded)
     if cell.model == "logistic" and cell.declared:
         yield "output perturbation", kind(**options, mechanism=OutputPerturbation(feature_norm=norm))
 
 
+def response_bound(cell: Cell) -> float:
+    """What methods that need a bound of a linear model's response are given."""
+    return 1.0 + 3.0 * math.sqrt(cell.features)
+
+
+def data_set(cell: Cell, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The data set of a repetition."""
+    return simulate(cell, np.random.default_rng([seed, *map(ord, cell.model), cell.rows, cell.features]))
+
+
 def squared_errors(cell: Cell, seed: int, methods: Sequence[str]) -> dict[str, float]:
     """Mean squared error over the parameters, by method; NaN where a fit failed."""
-    own = [seed, *map(ord, cell.model), cell.rows, cell.features]
-    X, y, truth = simulate(cell, np.random.default_rng(own))
+    X, y, truth = data_set(cell, seed)
 
     def error(model: object) -> float:
         with warnings.catch_warnings():
@@ -138,9 +152,28 @@ def squared_errors(cell: Cell, seed: int, methods: Sequence[str]) -> dict[str, f
     return found | {name: error(model) for name, model in private(cell, seed) if name in methods}
 
 
-def row(cell: Cell, seeds: range, jobs: int, methods: Sequence[str]) -> list[str]:
+def errors_of_diffprivlib(cell: Cell, seeds: Sequence[int], interpreter: str) -> dict[int, float]:
+    """Mean squared errors by seed, of fits by another interpreter; none for models that it has not."""
+    if cell.normal or cell.model not in ("logistic", "linear"):
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        truths = {}
+        for seed in seeds:
+            X, y, truths[seed] = data_set(cell, seed)
+            options = {"epsilon": EPSILON, "seed": seed, "response_bound": response_bound(cell)}
+            np.savez(Path(folder) / f"{seed}.npz", X=X, y=y, model=cell.model, **options)
+        subprocess.run([interpreter, str(BESIDE), folder], check=True)
+        found = {seed: np.load(Path(folder) / f"{seed}.npy") for seed in seeds}
+    return {seed: float(np.mean((found[seed] - truths[seed]) ** 2)) for seed in seeds}
+
+
+def row(cell: Cell, seeds: range, jobs: int, methods: Sequence[str], interpreter: str | None) -> list[str]:
     """One line of the table."""
     found = Parallel(n_jobs=jobs)(delayed(squared_errors)(cell, seed, methods) for seed in seeds)
+    if interpreter is not None:
+        chosen = [seed for seed in seeds if seed % DRAWS == 0]
+        for seed, error in errors_of_diffprivlib(cell, chosen, interpreter).items():
+            found[seed - seeds[0]]["diffprivlib"] = error
     cells = []
     for name in METHODS:
         pairs = np.array([(one[name], one["plain"]) for one in found if name in one]).reshape(-1, 2)
@@ -156,7 +189,7 @@ def _ratio(pairs: np.ndarray, *, interval: bool) -> str:
     if not len(pairs):
         return f"{failed} failed" if failed else "-"
     ratio = math.sqrt(pairs[:, 0].mean() / pairs[:, 1].mean())
-    text = f"{ratio:.2f}"
+    text = f"{ratio:.2f}" if ratio < 1000.0 else f"{ratio:.0e}"
     if interval:
         rng = np.random.default_rng(0)
         picks = rng.integers(0, len(pairs), (1000, len(pairs)))
@@ -173,6 +206,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
+    parser.add_argument("--diffprivlib", metavar="PYTHON", help="an interpreter that has diffprivlib")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     options = parser.parse_args()
@@ -180,7 +214,7 @@ def main() -> None:
     for cell in CELLS:
         if cell.model in options.models and cell.rows in options.sizes:
             seeds = range(options.first, options.first + options.repeats)
-            rows.append(row(cell, seeds, options.jobs, options.methods))
+            rows.append(row(cell, seeds, options.jobs, options.methods, options.diffprivlib))
             print(" | ".join(rows[-1]), flush=True)
     table = markdown(["model", "features", "d", "n", "aim", *METHODS], rows)
     print(table)

@@ -20,7 +20,7 @@ LARGE_EPSILON = 20.0
 """From here on the factor on the odds is beyond anybody's doubts: e^20 is half a billion."""
 LARGE_DELTA = 1e-3
 """What no table of people makes small, where the number of records is private."""
-FEWEST_PER_PARAMETER = 15.0
+FEWEST_PER_PARAMETER = 20.0
 """Records times epsilon per parameter, below which a release is mostly noise."""
 MOST_PARAMETERS_DRAWN = 20
 """Draws by a search over more parameters than this failed on ordinary tables with categories: none of 8 fits
@@ -53,7 +53,7 @@ def below_the_noise(
 ) -> str:
     """A sentence where the release would say next to nothing about the data; empty elsewhere.
 
-    Below about 15 records times epsilon per parameter, coefficients of zero came closer to the truth than
+    Below about 20 records times epsilon per parameter, coefficients of zero came closer to the truth than
     any release in simulations.
     """
     if num_records is None:
@@ -65,6 +65,17 @@ def below_the_noise(
         f"The noise will exceed what the data can tell: {num_records:,} records at epsilon {epsilon:g} are "
         f"{room:.2g} per parameter, and below about {FEWEST_PER_PARAMETER:g} coefficients of zero come "
         "closer to the truth."
+    )
+
+
+def of_mechanism(mechanism: Any) -> str:
+    """``below_the_noise`` of a calibrated mechanism, from what its request and shape say."""
+    promise = mechanism.guarantee
+    return below_the_noise(
+        epsilon=promise.epsilon,
+        num_records=mechanism.shape.num_records,
+        num_parameters=mechanism.model.dim,
+        rows_per_person=promise.rows_per_person,
     )
 
 

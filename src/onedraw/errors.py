@@ -16,8 +16,8 @@
     │   └── UnknownDataset               the ledger has no data set of that name
     └── MissingExtra (ImportError)       an optional dependency is not installed
 
-Warnings with classes of their own, to be filtered by: ``DuplicateDataWarning`` and ``UnitsWarning``
-(UserWarning).
+Warnings with classes of their own, to be filtered by: ``DuplicateDataWarning``, ``NoiseWarning`` and
+``UnitsWarning`` (UserWarning).
 
 A message names the value, the requirement and the remedy. None of them quotes a private record.
 
@@ -172,6 +172,10 @@ class UnknownDataset(LedgerError):
 
 class UnitsWarning(UserWarning):
     """Features without declared bounds will be taken in units that may not suit them; nothing is read yet."""
+
+
+class NoiseWarning(UserWarning):
+    """A release would be mostly noise: coefficients of zero would come closer; nothing is read yet."""
 
 
 class DuplicateDataWarning(UserWarning):

@@ -51,7 +51,7 @@ import numpy as np
 
 from onedraw._random import generator
 from onedraw.advice import CheckData, LeaveOut, Set
-from onedraw.cautions import below_the_noise, may_fail, unusual_promise
+from onedraw.cautions import may_fail, of_mechanism, unusual_promise
 from onedraw.errors import CHARGE_STANDS, InvalidInput, LedgerError, OnedrawError
 from onedraw.ledger import Ledger
 from onedraw.mechanisms.base import Mechanism, Shape
@@ -161,17 +161,13 @@ def make_plan(
 
 def cautions_of(mechanism: Mechanism, num_records: int | None) -> tuple[str, ...]:
     """What to know before this calibrated mechanism is paid for."""
-    promise, parameters = mechanism.guarantee, mechanism.model.dim
+    promise = mechanism.guarantee
     return (
-        below_the_noise(
-            epsilon=promise.epsilon,
-            num_records=num_records,
-            num_parameters=parameters,
-            rows_per_person=promise.rows_per_person,
-        ),
+        of_mechanism(mechanism),
         *unusual_promise(epsilon=promise.epsilon, delta=promise.delta, num_records=num_records),
         may_fail(
-            drawn_by_search=mechanism.evidence_level in ("searched", "diagnosed"), num_parameters=parameters
+            drawn_by_search=mechanism.evidence_level in ("searched", "diagnosed"),
+            num_parameters=mechanism.model.dim,
         ),
     )
 

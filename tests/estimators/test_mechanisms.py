@@ -389,3 +389,16 @@ def test_units_that_nobody_declared_are_warned_about_before_anything_is_charged(
         many = np.random.default_rng(0).normal(size=(4000, 3))
         fit(many, np.arange(4000) % 2, ledger=None, dataset=None)  # a unit is found for each
     assert "one unit will serve all" in str(onedraw.LinearRegression(epsilon=1.0).plan(few)).lower()
+
+
+def test_a_fit_warns_where_zero_would_come_closer_before_anything_is_charged(tmp_path):
+    ledger = onedraw.Ledger(tmp_path / "ledger.db")
+    ledger.create("study", epsilon=1.0)
+    options = {"epsilon": 1.0, "classes": [0, 1], "feature_bounds": (-1, 1)}
+    few, enough = np.zeros((79, 3)), np.zeros((80, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", onedraw.NoiseWarning)
+        with pytest.raises(onedraw.NoiseWarning, match="coefficients of zero come closer"):
+            onedraw.LogisticRegression(**options, ledger=ledger, dataset="study").fit(few, np.arange(79) % 2)
+        assert ledger.show("study").spent == 0.0
+        onedraw.LogisticRegression(**options).fit(enough, np.arange(80) % 2)  # says nothing

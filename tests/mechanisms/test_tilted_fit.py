@@ -147,3 +147,12 @@ def test_a_curvature_is_released_by_default_where_intervals_usually_follow(recor
         assert mechanism.terms_of_curvature is None
         assert mechanism.terms.epsilon + mechanism.terms.count_epsilon == 1.0
         assert reason in mechanism.remark
+
+
+@pytest.mark.parametrize(("num_records", "said"), [(119, True), (121, False), (None, False)])
+def test_a_plan_says_where_a_draw_would_be_closer_than_a_linear_fit(num_records, said):
+    model = RegressionModel(family=Gaussian(), features=("a", "b"))
+    shape = Shape(model=model, num_records=num_records)
+    assert ("one_posterior" in TiltedFit().calibrate(Request(epsilon=1.0), shape).outlook) is said
+    logistic = Shape(model=RegressionModel(family=Bernoulli(), features=("a", "b")), num_records=num_records)
+    assert "one_posterior" not in TiltedFit().calibrate(Request(epsilon=1.0), logistic).outlook

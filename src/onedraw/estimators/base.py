@@ -23,8 +23,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onedraw._random import generator
+from onedraw.cautions import of_mechanism
 from onedraw.columns import Columns
-from onedraw.errors import InvalidInput, UnitsWarning
+from onedraw.errors import InvalidInput, NoiseWarning, UnitsWarning
 from onedraw.estimators.bounds import check_bounds, each_bounds
 from onedraw.estimators.discreet import inconsistent, unquoted
 from onedraw.estimators.large import Place, in_working_units, is_large
@@ -189,15 +190,17 @@ class PrivateEstimator(BaseEstimator):
         if self.columns is None:
             header = Header(features=encoding.features, num_records=header.num_records)
         plan = self._plan(header, None)
-        self._warn(plan, header)
         if place.is_streamed(plan, memory):  # by public facts, so before the charge
             plan.mechanism.check_place()
+        self._warn(plan, header)
         return self._publish(plan, lambda: Private(place.read(type(self), encoding, plan.model, memory)))
 
     def _warn(self, plan: Plan, X: Any) -> None:
-        """What there is to know before the charge."""
+        """Warn before the charge about units that nobody declared, and where zero would come closer."""
         for caution in cautions_of(self, plan, () if self.columns is None else table_names(X)):
             warnings.warn(caution.in_python(), UnitsWarning, stacklevel=3)
+        if (noise := of_mechanism(plan.mechanism)) and plan.model.form == "regression":
+            warnings.warn(noise, NoiseWarning, stacklevel=3)
 
     def check(self, X: Any, y: Any = None) -> None:
         """Read the table as a fit would, and raise what a fit would refuse; nothing is charged or released.

@@ -33,8 +33,11 @@ from onedraw.tilted.sums import can_be_precise, rounding
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Neighbours
 
-RAW_PRICE = 0.1
-"""Of epsilon, for a smaller ridge where the minimiser is reported as it is, for each predictor."""
+RAW_PRICES = ((150.0, 0.1), (0.0, 0.04))
+"""Of epsilon, for a smaller ridge where the minimiser is reported as it is, for each predictor, by n epsilon
+for each entry of a row from which on it is taken. With little information a larger ridge keeps the estimate
+near zero, which is closer to coefficients of order one; the largest, at no price, loses too much of large
+ones."""
 LARGEST_RAW_PRICES = ((0.03, 0.15), (0.0, 0.2))
 """However many predictors, by the noise (``Terms.noise``) from which on it is taken: the ridge matters less
 where noise is most of the error. A share that grew with the classes would leave nothing at eleven."""
@@ -90,9 +93,13 @@ class Terms:
     @property
     def information(self) -> float:
         """n epsilon for one row a person: what the choices of a first stage can tell."""
+        return max(LEAST, self._known)
+
+    @property
+    def _known(self) -> float:
         if self.num_records is None:
             return ASSUMED
-        return max(LEAST, self.num_records * self.epsilon / self.rows_per_person)
+        return self.num_records * self.epsilon / self.rows_per_person
 
     def noise(self, dim: int) -> float:
         """About the variance that the tilt adds over that of least squares, for residuals of scale 1."""
@@ -107,7 +114,7 @@ class Terms:
     ) -> Calibration:
         """The tilt of one fit that spends all of it."""
         if price is None:
-            price = self._price(loss, self.noise(dim))
+            price = self._price(loss, dim)
         return calibrate(
             loss,
             dim=dim,
@@ -120,12 +127,14 @@ class Terms:
             residual=self._residual(loss, dim),
         )
 
-    def _price(self, loss: Loss, noise: float) -> float:
+    def _price(self, loss: Loss, dim: int) -> float:
         """The share of epsilon that buys a smaller ridge."""
+        noise = self.noise(dim)
         if not self.raw:
             return CORRECTED_PRICE if loss.price or noise >= CORRECTED_FROM else 0.0
+        each = next(price for least, price in RAW_PRICES if self._known >= least * dim)
         largest = next(price for least, price in LARGEST_RAW_PRICES if noise >= least)
-        return max(loss.price, min(RAW_PRICE * loss.num_predictors, largest))
+        return max(loss.price, min(each * loss.num_predictors, largest))
 
     def _residual(self, loss: Loss, dim: int) -> float:
         """Relative to the largest score."""
