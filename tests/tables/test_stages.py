@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from onedraw.estimators import LinearRegression, NegativeBinomialRegressor, PoissonRegressor
-from onedraw.mechanisms import TiltedFit
+from onedraw.mechanisms import AdaSSP, LinearSSP, TiltedFit
 from onedraw.records import Records
-from onedraw.tables import base
+from onedraw.tables import arrow, base
 from onedraw.tables.stream import Stream
 from onedraw.tilted import windows
 from onedraw.tilted.windows import EdgeCounts, Filled, filled_windows, half_of, window_of_half
@@ -59,6 +59,20 @@ def test_a_seed_gives_the_release_of_memory_in_few_passes(kind, options, passes,
     assert found.statistics.keys() == expected.statistics.keys()
     for name, statistic in found.statistics.items():
         np.testing.assert_allclose(statistic.array(), expected.statistics[name].array(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", [AdaSSP, LinearSSP])
+def test_exact_moments_are_the_same_to_the_bit_in_two_passes(mechanism, small_look, scans, monkeypatch):
+    """One that checks, one that adds up whole numbers: no order of summation changes them."""
+    monkeypatch.setattr(arrow, "PIECE", 1000)
+    table = columns(LinearRegression)
+    delta = 1e-6 if mechanism is AdaSSP else 0.0
+    made = {"epsilon": 2.0, "delta": delta, "random_state": 3, "target_bounds": (100.0, 300.0)}
+    made |= {"mechanism": mechanism(feature_norm=2.0, response_bound=100.0), "feature_bounds": BOUNDS}
+    found = LinearRegression(**made).fit(pa.table(table), target="y").release_
+    assert len(scans) == 2
+    frame = pd.DataFrame(table)
+    assert found.draws == LinearRegression(**made).fit(frame[["dose", "age"]], frame["y"]).release_.draws
 
 
 # -- what a window needs of values that lie anywhere

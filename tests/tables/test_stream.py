@@ -5,6 +5,7 @@ import math
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -72,6 +73,15 @@ def test_the_posterior_draw_is_the_same_too(folder, small_look, logistic, in_mem
     found = logistic(mechanism="one_posterior").fit(ds.dataset(folder, format="parquet"), target="died")
     expected = in_memory(mechanism="one_posterior")
     np.testing.assert_allclose(found.release_.draws, expected.draws, atol=1e-9, rtol=0)
+
+
+def test_the_posterior_draw_takes_five_passes(small_look, scans, logistic, patients):
+    """Check and look; two at modes, one at the tops of the ratio; all proposals."""
+    found = logistic(mechanism="one_posterior").fit(pa.table(patients(40_000)), target="died").release_
+    assert [seen.scans for seen in scans] == [5]
+    frame = pd.DataFrame(patients(40_000))
+    expected = logistic(mechanism="one_posterior").fit(frame.drop(columns="died"), frame["died"]).release_
+    np.testing.assert_allclose(found.draws, expected.draws, atol=1e-9, rtol=0)
 
 
 def test_pieces_do_not_change_the_release_beyond_rounding(folder, small_look, monkeypatch, logistic):

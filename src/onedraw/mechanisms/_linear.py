@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from onedraw.families import Gaussian
 from onedraw.mechanisms._bounds import bounded_design, clipping_note, response_note
 from onedraw.mechanisms.base import GridMechanism
-from onedraw.records import Records
+from onedraw.tables.base import Table
 from onedraw.types import AnyArray, Array
 
 NORMAL = (Gaussian.name,)
@@ -40,17 +40,36 @@ class BoundedLinear(GridMechanism):
         """X and Y, in working units."""
         return self._needed("feature_norm"), self._needed("response_bound") / self.model.target_unit
 
-    def _clipped(self, records: Records) -> tuple[Array, Array]:
-        """The design (n, p) and the response (n,), within their bounds."""
+    @property
+    def reads_anywhere(self) -> bool:
+        """The moments are sums."""
+        return True
+
+    def _moments(self, records: Table) -> Moments:
+        """The moments of the records within their bounds, in units of these; private."""
         norm, bound = self._bounds()
-        design = bounded_design(records.features, fit_intercept=self.model.fit_intercept, feature_norm=norm)
-        return design, np.clip(records.response, -bound, bound)
+        kernel = MomentSums(norm=norm, bound=bound, fit_intercept=self.model.fit_intercept)
+        return Moments(products=records.sum(kernel)[0])
 
     @property
     def own_assumptions(self) -> tuple[str, ...]:
         """What the reader of a release must know."""
         norm, bound = self._bounds()
         return clipping_note(norm), response_note(bound)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentSums:
+    """A kernel: the ``Moments`` of a block. Whole numbers, so partitions do not change the sum by a bit."""
+
+    norm: float
+    bound: float
+    fit_intercept: bool
+
+    def __call__(self, block: Any) -> tuple[AnyArray]:
+        design = bounded_design(block.features, fit_intercept=self.fit_intercept, feature_norm=self.norm)
+        response = np.clip(block.response, -self.bound, self.bound)
+        return (Moments.of(design / self.norm, response / self.bound).products,)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -54,13 +54,14 @@ from onedraw._validate import positive
 from onedraw.mechanisms._linear import LINEAR_NEEDS, NORMAL, BoundedLinear, Moments
 from onedraw.mechanisms.base import Requirements
 from onedraw.noise import discrete_gaussian, gaussian_ratio, on_grid, rounded_up
-from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step
 from onedraw.samplers.base import Evidence
+from onedraw.tables.base import Table
 from onedraw.types import Array
 
 COMPUTED = 2.0**-20
 """What rounding may add to the eigenvalue's move: its error is about p n 2^-52, so for n p up to 1e9."""
+MOST_NUMBERS = 1e9
 EVIDENCE = Evidence(
     level="accounted",
     statement=(
@@ -109,12 +110,17 @@ class AdaSSP(BoundedLinear):
         eigenvalue, moments, products = self.sensitivities()
         return eigenvalue / each, moments / each, products / each
 
-    def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
+    @property
+    def reads_anywhere(self) -> bool:
+        """As far as the rounding of the eigenvalue is known to be covered."""
+        known = None if self.shape is None else self.shape.num_records
+        return known is not None and known * self.model.dim <= MOST_NUMBERS
+
+    def _values(self, records: Table, rng: np.random.Generator) -> tuple[Array, Evidence]:
         dim = self.model.dim
-        design, response = self._clipped(records)
         norm, bound = self._bounds()
         eigenvalue_sd, moment_sd, product_sd = self.noise_scales()
-        moments = Moments.of(design / norm, response / bound)
+        moments = self._moments(records)
         smallest = np.maximum(np.linalg.eigvalsh(moments.second)[:1], 0.0)
         more = (
             discrete_gaussian(rounded_up(sd / (unit * Moments.UNIT)) ** 2, size, rng)

@@ -56,6 +56,7 @@ from onedraw.privacy.request import Request
 from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step
 from onedraw.samplers.base import Evidence
+from onedraw.tables.base import Table
 from onedraw.types import Array
 
 EVIDENCE = Evidence(
@@ -157,15 +158,13 @@ class NoisyLinear(NoisyPosterior, BoundedLinear):
         """The scale of the Laplace noise on each entry, in the units of ``sensitivity``."""
         return self.sensitivity(self.model.dim) / self.guarantee.epsilon
 
-    def _values(self, records: Records, rng: np.random.Generator) -> tuple[Array, Evidence]:
+    def _values(self, records: Table, rng: np.random.Generator) -> tuple[Array, Evidence]:
         dim = self.model.dim
         norm, bound = self._bounds()
-        design, response = self._clipped(records)
-        design, response = design / norm, response / bound
         scale, unit = self.noise_scale, bound / norm
         upper = dim * (dim + 1) // 2
         noise = discrete_laplace(rounded_up(scale / Moments.UNIT), upper + dim, rng)
-        moments, products = Moments.of(design, response).noisy(noise[:upper], noise[upper:])
+        moments, products = self._moments(records).noisy(noise[:upper], noise[upper:])
         noisy = NoisyMoments(
             moments=moments,
             products=products,

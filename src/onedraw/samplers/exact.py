@@ -42,6 +42,7 @@ from onedraw.advice import Do, Set
 from onedraw.errors import AcceptanceTooLow
 from onedraw.posterior import Posterior
 from onedraw.samplers.base import Draws, Evidence, PosteriorFacts
+from onedraw.samplers.few_scans import fitted_in_few_scans, is_worth_it
 from onedraw.samplers.fitting import fit_envelope, gain_mode
 from onedraw.samplers.modes import find_modes
 from onedraw.types import Array
@@ -81,8 +82,11 @@ class RejectionSampler:
             return self._sample(posterior, num_draws, rng)
 
     def _sample(self, posterior: Posterior, num_draws: int, rng: np.random.Generator) -> Draws:
-        modes = find_modes(posterior, rng)
-        envelope, bound, acceptance, _ = fit_envelope(posterior, modes, num_draws, rng)
+        found = fitted_in_few_scans(posterior, rng) if is_worth_it(posterior) else None
+        if found is None:
+            modes = find_modes(posterior, rng)
+            found = modes, fit_envelope(posterior, modes, num_draws, rng)
+        modes, (envelope, bound, acceptance, _) = found
         bound += self.margin
         accepted: list[Array] = []
         seen = proposals = kept = restarts = 0

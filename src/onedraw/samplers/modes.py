@@ -51,12 +51,22 @@ class Mode(Withheld):
 
 def find_modes(posterior: Posterior, rng: np.random.Generator) -> list[Mode]:
     """The distinct modes worth an envelope component, heaviest first."""
+    return modes_near(posterior, sampled_modes(posterior, rng))
+
+
+def sampled_modes(posterior: Posterior, rng: np.random.Generator) -> Array:
+    """Where the modes of subsamples are (k, p): of larger and larger ones, the largest a look."""
     look = _look(posterior, rng)
     points = np.stack([mode.location for mode in _explore(look, rng)])
     for size in SUBSAMPLES:
         if posterior.num_records >= 8 * size > 8 * look.num_records:  # a smaller step up costs as much
             # A subsample's heights are too noisy to drop a low mode by.
             points = np.stack([mode.location for mode in _climb_all(posterior.subsample(size, rng), points)])
+    return points
+
+
+def modes_near(posterior: Posterior, points: Array) -> list[Mode]:
+    """The modes of all records uphill of the points, heaviest first."""
     modes = sorted(_climb_all(posterior, points), key=lambda mode: -mode.log_mass)
     # By mass and by height: a broad peak can lie far below a narrow one and outweigh it.
     height = max(mode.log_density for mode in modes) - NEGLIGIBLE_NATS
@@ -91,9 +101,13 @@ def settle(posterior: Posterior, start: Array) -> Mode:
 
 def _centred(posterior: Posterior, mode: Mode) -> Mode:
     """The mode, or the centre of its mass where the two lie apart."""
-    # How far the mean is from the mode, squared and in posterior standard deviations, is of this order.
-    skewness = posterior.dim**3 / max(1.0, posterior.weight * posterior.num_records)
-    return recentre(posterior, mode) if skewness > 0.05 else mode
+    return recentre(posterior, mode) if is_skewed(posterior) else mode
+
+
+def is_skewed(posterior: Posterior) -> bool:
+    """Whether the mean may lie far from the mode."""
+    # Squared and in posterior standard deviations, the distance is of this order.
+    return posterior.dim**3 / max(1.0, posterior.weight * posterior.num_records) > 0.05
 
 
 def _climb_all(posterior: Posterior, points: Array) -> list[Mode]:
