@@ -28,11 +28,11 @@ import numpy as np
 from scipy import optimize, special
 
 from onedraw._validate import positive
-from onedraw.audit.chain_steps import is_one_barker_step, one_step
+from onedraw.audit.chain_steps import ONE_STEP, is_one_chain_step, one_step
 from onedraw.audit.closed_forms import LogitBetaDensity, NoiseDensity, NormalDensity
 from onedraw.audit.step_densities import APPROXIMATE, STEPS, is_one_step
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms import BetaBernoulliDraw, GaussianMeanDraw, OutputPerturbation, PrivateBarker
+from onedraw.mechanisms import BetaBernoulliDraw, GaussianMeanDraw, OutputPerturbation
 from onedraw.records import Records
 from onedraw.types import Array
 
@@ -77,7 +77,7 @@ KNOWN: Mapping[str, Callable[[Any, Records], Any]] = {
     OutputPerturbation.name: output_density,
     BetaBernoulliDraw.name: logit_density,
     GaussianMeanDraw.name: mean_density,
-    PrivateBarker.name: one_step,
+    **dict.fromkeys(ONE_STEP, one_step),
     **STEPS,
 }
 """The law of a release on given records, by the name of the mechanism."""
@@ -85,8 +85,8 @@ KNOWN: Mapping[str, Callable[[Any, Records], Any]] = {
 
 def has_known_density(mechanism: Any) -> bool:
     """Whether ``known_density`` knows the mechanism with its options."""
-    if mechanism.name == PrivateBarker.name:
-        return is_one_barker_step(mechanism)
+    if mechanism.name in ONE_STEP:
+        return is_one_chain_step(mechanism)
     return mechanism.name in KNOWN and (mechanism.name not in STEPS or is_one_step(mechanism))
 
 

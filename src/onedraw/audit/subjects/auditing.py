@@ -14,14 +14,14 @@ from onedraw._validate import whole
 from onedraw.audit.attack import Attack, membership_attack
 from onedraw.audit.black_box import black_box_audit
 from onedraw.audit.bounds import Counts, clopper_pearson, significance
-from onedraw.audit.chain_steps import is_one_barker_step, one_step_laws
+from onedraw.audit.chain_steps import is_one_chain_step, one_step_laws
 from onedraw.audit.densities import has_exact_density, has_known_density, known_density
 from onedraw.audit.exact import Laws, output_laws, worst_pair
 from onedraw.audit.finding import Finding
 from onedraw.audit.pairs import Pair
 from onedraw.audit.releasing import release
 from onedraw.audit.subjects.subject import Subject
-from onedraw.mechanisms import Mechanism
+from onedraw.mechanisms import Mechanism, PrivateSGLD
 from onedraw.records import Records
 from onedraw.types import Array, Neighbours
 
@@ -83,8 +83,8 @@ def audit_subject(
         )
     rng, _ = generator(random_state)
     candidates = subject.pairs(neighbours, pair)
-    chain = is_one_barker_step(mechanism)
-    laws_of = output_laws if drawn else one_step_laws if chain else _noise_laws
+    stepped = is_one_chain_step(mechanism) and mechanism.name != PrivateSGLD.name  # which has a normal law
+    laws_of = output_laws if drawn else one_step_laws if stepped else _noise_laws
     known = [laws_of(mechanism, candidate) for candidate in candidates]
     best = int(np.argmax([promise(laws, rounds, claimed.delta) for laws in known]))
     attack = membership_attack(mechanism, candidates[best], rounds=rounds, random_state=rng)
