@@ -122,7 +122,7 @@ class Posterior(Withheld):
     def record_losses(self, thetas: Array, rows: NDArray[np.intp]) -> Array:
         """The losses (m, rows) of some records in memory at each row of ``thetas`` (m, p)."""
         y, design = self.records(rows)
-        self.passes[0] += len(thetas) * len(rows) / self.num_records
+        self.passes[0] += len(thetas) * len(rows) / max(1, self.num_records)
         at = Losses(loss=self.loss, beta=self.beta, stacked=self._stacked(thetas), scale=self._scale(thetas))
         return at.each(y, design).T
 

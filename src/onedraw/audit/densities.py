@@ -29,18 +29,12 @@ import numpy as np
 from scipy import optimize, special
 
 from onedraw._validate import positive
-from onedraw.audit.chain_steps import is_one_barker_step, one_step
+from onedraw.audit.chain_steps import ONE_STEP, is_one_chain_step, one_step
 from onedraw.audit.closed_forms import LogitBetaDensity, NoiseDensity, NormalDensity
 from onedraw.audit.step_densities import APPROXIMATE, STEPS, is_one_step
 from onedraw.audit.tilted_density import has_tilted_density, tilted_density
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms import (
-    BetaBernoulliDraw,
-    GaussianMeanDraw,
-    OutputPerturbation,
-    PrivateBarker,
-    TiltedFit,
-)
+from onedraw.mechanisms import BetaBernoulliDraw, GaussianMeanDraw, OutputPerturbation, TiltedFit
 from onedraw.records import Records
 from onedraw.types import Array
 
@@ -85,14 +79,14 @@ KNOWN: Mapping[str, Callable[[Any, Records], Any]] = {
     OutputPerturbation.name: output_density,
     BetaBernoulliDraw.name: logit_density,
     GaussianMeanDraw.name: mean_density,
-    PrivateBarker.name: one_step,
     TiltedFit.name: tilted_density,
+    **dict.fromkeys(ONE_STEP, one_step),
     **STEPS,
 }
 """The law of a release on given records, by the name of the mechanism."""
 CONDITIONS: Mapping[str, Callable[[Any], bool]] = {
-    PrivateBarker.name: is_one_barker_step,
     TiltedFit.name: has_tilted_density,
+    **dict.fromkeys(ONE_STEP, is_one_chain_step),
     **dict.fromkeys(STEPS, is_one_step),
 }
 """Of the mechanisms whose law is known with some options only."""

@@ -41,6 +41,8 @@ BURN_IN = 0.25
 """The share of the steps before the first state that is released."""
 SPREAD = 1.0 / 3.0
 """The variance of a feature of the reference."""
+ATTAINABLE = 0.9
+"""Where no weight has as many effective states, this part of the most there can be is asked for."""
 CHAINS = 1000
 SMALLEST_WEIGHT = 1e-7
 SEED = 20_231
@@ -122,6 +124,7 @@ def search(
         return most
     low, high = math.log(SMALLEST_WEIGHT), 0.0
     found = best(SMALLEST_WEIGHT)
+    wanted = min(wanted, ATTAINABLE * found.effective)  # passes may run out before the budget does
     while high - low > 0.05:  # `found` is at the largest weight known to serve
         middle = 0.5 * (low + high)
         tried = best(math.exp(middle))

@@ -106,12 +106,12 @@ class MinibatchBarker(ChainMechanism):
         length, batch = setting[0], int(setting[1])
         free, per_record = walk(sds, length), replace(moved, multiple=1.0)
         most = math.sqrt(batch) / self.count
-        longest = STRETCH * float(np.linalg.norm(free.scales))
+        by_length = math.isfinite(per_record.slope)
+        longest = STRETCH * float(np.linalg.norm(free.scales)) if by_length else math.inf
         bound = float(per_record(np.array([longest]))[0])
         if bound > most:
-            if not math.isfinite(per_record.slope):
+            if not by_length:
                 return None
-            longest *= most / bound if bound < per_record.weight * per_record.width else 1.0
             longest = min(longest, most / (per_record.weight * per_record.slope))
             bound = most
         rule = BatchBarker(batch=batch, clip=min(1.0, bound / most))

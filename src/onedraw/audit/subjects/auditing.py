@@ -15,7 +15,7 @@ from onedraw._validate import whole
 from onedraw.audit.attack import Attack, membership_attack
 from onedraw.audit.black_box import black_box_audit
 from onedraw.audit.bounds import Counts, clopper_pearson, significance
-from onedraw.audit.chain_steps import is_one_barker_step, one_step_laws
+from onedraw.audit.chain_steps import is_one_chain_step, one_step_laws
 from onedraw.audit.densities import has_exact_density, has_known_density, known_density
 from onedraw.audit.exact import Laws, output_laws, worst_pair
 from onedraw.audit.finding import Finding
@@ -23,7 +23,7 @@ from onedraw.audit.pairs import Pair
 from onedraw.audit.releasing import release
 from onedraw.audit.subjects.subject import Subject
 from onedraw.audit.tilted_density import Tilt, has_tilted_density, tilted_laws, worst_tilted_pair
-from onedraw.mechanisms import Mechanism
+from onedraw.mechanisms import Mechanism, PrivateSGLD
 from onedraw.records import Records
 from onedraw.types import Array, Neighbours
 
@@ -112,7 +112,7 @@ def audit_subject(
 
 def _laws_of(mechanism: Any) -> Callable[[Any, Pair], Laws]:
     """How the laws of a mechanism that is no posterior draw are computed."""
-    if is_one_barker_step(mechanism):
+    if is_one_chain_step(mechanism) and mechanism.name != PrivateSGLD.name:  # which has a normal law
         return one_step_laws
     return tilted_laws if has_tilted_density(mechanism) else _noise_laws
 

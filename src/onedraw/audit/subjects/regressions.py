@@ -47,6 +47,13 @@ LINEAR: dict[str, Any] = {"family": Gaussian(), "responses": NUMBERS}
 LOGISTIC: dict[str, Any] = {"spread": STEEP, "papers_pair": True}
 
 
+ONE_STEP: dict[str, Any] = {"steps": 1, "first_stage": 0.0}
+FAR_START, STEEP_FEATURE = 3.0, 50.0
+"""Steps across zero change the loss of a steep record by nearly all of its width."""
+STEP_DELTA = 0.01
+"""Of single steps with normal noise: the outputs by which a claim is decided turn up in an attack."""
+
+
 def _norm(model: RegressionModel) -> float:
     """The longest feature vector with entries in [-1, 1], the intercept's 1 included."""
     return math.sqrt(max(1, model.num_features + int(model.fit_intercept)))
@@ -167,7 +174,8 @@ REGRESSIONS = (
     ),
     Subject(
         name="private_barker:one_step",
-        build=lambda model: PrivateBarker(steps=1, first_stage=0.0),
+        build=lambda model: PrivateBarker(start=(FAR_START,), **ONE_STEP),
+        size=STEEP_FEATURE,
         **LOGISTIC,
     ),
     Subject(
@@ -206,6 +214,38 @@ REGRESSIONS = (
         build=lambda model: PrivateSGLD(feature_norm=_norm(model), most_passes=60),
         delta=1e-5,
         slowness=10,
+        **LOGISTIC,
+    ),
+    Subject(
+        name="penalty_chain:one_step",
+        build=lambda model: PenaltyChain(feature_norm=_norm(model), **ONE_STEP),
+        delta=STEP_DELTA,
+        **LOGISTIC,
+    ),
+    Subject(
+        name="private_hmc:one_step",
+        build=lambda model: PrivateHMC(feature_norm=_norm(model), leapfrog=1, **ONE_STEP),
+        delta=STEP_DELTA,
+        **LOGISTIC,
+    ),
+    Subject(
+        name="private_sgld:one_step",
+        build=lambda model: PrivateSGLD(feature_norm=_norm(model), **ONE_STEP),
+        delta=STEP_DELTA,
+        **LOGISTIC,
+    ),
+    Subject(
+        name="fast_mh:one_step",
+        build=lambda model: FastMH(overhead=2.0, start=(FAR_START,), **ONE_STEP),
+        size=STEEP_FEATURE,
+        **LOGISTIC,
+    ),
+    Subject(
+        name="minibatch_barker:one_step",
+        build=lambda model: MinibatchBarker(num_records=CROWD + 1, batch=5, **ONE_STEP),
+        delta=STEP_DELTA,
+        relations=REPLACE_ONLY,
+        crowds=(CROWD,),
         **LOGISTIC,
     ),
     Subject(

@@ -51,7 +51,8 @@ class Subject:
     ``size`` is that of the features of crafted records. ``papers_pair`` says that the published pair is about
     this model. ``score`` tells outputs on the first pair of ``canaries`` apart; without one, a score is
     learned. ``for_rounds`` gives the uncalibrated mechanism the options that an attack of so many rounds asks
-    for. A run of the mechanism takes about ``slowness`` times as long as most.
+    for. A run of the mechanism takes about ``slowness`` times as long as most. ``crowds`` are the numbers of
+    equal records beside the crafted one.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Subject:
     score: Score | None = None
     for_rounds: Callable[[Any, int], Any] | None = None
     slowness: int = 1
+    crowds: tuple[int, ...] = (0, 1, 2, CROWD)
 
     @property
     def mechanism(self) -> str:
@@ -143,7 +145,7 @@ class Subject:
         low, high = self.responses
         size = [self.size] * self.width
         pairs = []
-        for crowd in (0, 1, 2, CROWD):
+        for crowd in self.crowds:
             common = [(size, low)] * crowd
             other = (size, low) if neighbours == "replace_one" else None
             name = f"{crowd} alike, one {'turned' if other else 'added'}"
