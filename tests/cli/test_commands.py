@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import onedraw
 from onedraw.cli import main
@@ -461,3 +462,30 @@ def test_rebuilding_is_what_predict_uses(cli, release):
     rebuilt = from_release(release)
     assert rebuilt.guarantee_ == release.guarantee
     assert rebuilt.feature_names_in_.tolist() == list(release.model.features)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"), [("onedraw che", "check"), ("onedraw fit --model lin", "linear")]
+)
+def test_the_shell_completes_commands_and_models(words, found, monkeypatch, capsys):
+    monkeypatch.setenv("_ONEDRAW_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    with pytest.raises(SystemExit):
+        main([])
+    assert f"plain,{found}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("answer", "code", "charges"), [("n\n", 130, 0), ("y\n", 0, 1)])
+def test_at_a_terminal_a_caution_asks_before_the_charge(cli, monkeypatch, answer, code, charges):
+    class Terminal:
+        stdin = stderr = type("Stream", (), {"isatty": staticmethod(lambda: True)})
+
+    monkeypatch.setattr("onedraw.cli.fit.sys", Terminal)
+    fit = ["fit", "numbers.csv", "--target=died", "--model=logistic", "--epsilon=1", "--out=r.json", *cli.ledger]
+    done = CliRunner().invoke(main, fit, input=answer)
+    assert done.exit_code == code, done.stderr
+    assert "CAUTION: Nothing is declared about age, visits, pressure" in done.stderr
+    assert "Charge the ledger all the same?" in done.output
+    assert cli.charges() == charges
+    assert CliRunner().invoke(main, [*fit, "--yes", "--force"], input="").exit_code == 0

@@ -39,7 +39,11 @@ def test_the_tutorial_runs_and_shows_what_it_says(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     done = run_page("tutorial.md")
     assert re.search(r"^10% +23.2%$", output_of(done, "onedraw explain"), re.MULTILINE)
-    fitted = output_of(done, "onedraw fit")
+    dry = output_of(done, "onedraw fit")
+    assert "CAUTION" not in dry
+    assert "half-width of its 95% interval" in dry
+    assert "nothing was charged" in dry
+    fit, fitted = next((line, said) for line, said in done if "--out release.json" in line)
     assert "replacing all the data of any one person" in fitted.lower().splitlines()[0]
     assert "smoker=yes (vs no)" in fitted
     assert "1 of epsilon 2 spent, 1 remains" in fitted
@@ -47,7 +51,6 @@ def test_the_tutorial_runs_and_shows_what_it_says(tmp_path, monkeypatch, capsys)
     assert (tmp_path / "predictions.csv").read_text() == output_of(done, "onedraw predict")
     release = onedraw.Release.from_json(tmp_path / "release.json")
     assert not release.seeded
-    fit = next(line for line, _ in done if line.startswith("onedraw fit"))
     again = [[*shlex.split(fit)[1:-1], name] for name in ("second.json", "third.json")]
     codes = [CliRunner().invoke(main, arguments).exit_code for arguments in again]
     assert codes == [0, 3]

@@ -93,3 +93,11 @@ def test_moving_the_sliders_shows_the_numbers_of_the_formula(browse, rows, colum
 
 def test_the_policy_of_the_page_lets_its_own_script_run(browse):
     assert "A true odds ratio of 2" in browse(planner_page(rows=10_000, columns=5))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [(100, "mostly noise"), (1_000, "Intervals come from about 2,400 rows on"), (10_000, "odds ratio of 2")],
+)
+def test_the_page_promises_no_interval_that_the_default_does_not_give(browse, rows, said):
+    assert said in browse(planner_page(rows=rows, columns=5, epsilon=0.8 if rows == 100 else 1.0))

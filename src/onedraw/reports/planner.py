@@ -23,6 +23,8 @@ from functools import cache
 
 import numpy as np
 
+from onedraw.cautions import FEWEST_PER_PARAMETER
+from onedraw.mechanisms._inference_rule import USUAL
 from onedraw.mechanisms.tilted_fit import CURVATURE_SHARE
 from onedraw.privacy.meaning import percent, posterior
 from onedraw.release.html import Markup, element, joined
@@ -72,6 +74,7 @@ def planner_page(*, rows: int, columns: int, epsilon: float = 1.0) -> str:
     # Times epsilon it is nearly constant, so that a straight line between two values will do.
     table = [[round(e * tilt_sd(c, e), 4) for e in EPSILONS] for c in range(1, MOST_COLUMNS + 1)]
     constants = {"epsilons": EPSILONS, "tilt": table, "curvature": CURVATURE, "normal": NORMAL}
+    constants |= {"usual": USUAL, "noise": FEWEST_PER_PARAMETER}
     script = f"const KNOWN = {json.dumps(constants)};\n{SCRIPT}"
     return page(
         "Plan a private regression",
@@ -183,7 +186,13 @@ function show() {
   by("sure").textContent = percent(1 / (1 + Math.exp(-epsilon)));
   const half = 2 * KNOWN.normal * found.error;
   const ends = [-1, 1].map(sign => Math.exp(Math.log(2) + sign * half));
-  by("example").textContent = "A true odds ratio of 2 from one end of a column's range to the other would be "
+  const room = rows * epsilon / (columns + 1), enough = Number(digits(rows * KNOWN.usual / room, 2));
+  by("example").textContent = room < KNOWN.noise
+    ? "So few rows are mostly noise: coefficients of zero would be closer to the truth than such a release."
+    : room < KNOWN.usual
+    ? "So few rows usually give no intervals, only coefficients. Intervals come from about " + whole(enough)
+    + " rows on, at this epsilon and so many columns."
+    : "A true odds ratio of 2 from one end of a column's range to the other would be "
     + "reported with a 95% interval of about " + digits(ends[0], 3) + " to " + digits(ends[1], 3) + ": "
     + (ends[0] > 1 ? "the effect would show." : "too wide to show the effect.");
   draw(rows, columns, epsilon, found.widening);

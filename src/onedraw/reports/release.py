@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from onedraw.cautions import of_release
 from onedraw.privacy.meaning import percent, posterior
 from onedraw.release import Release
 from onedraw.release.html import Markup, element, items, table
@@ -43,7 +44,7 @@ def release_page(release: Release, found: Intervals | str | None, *, model: str)
             element("p", "Private release", class_="kind"),
             element("h1", kind),
             *([element("p", f"{of}.", class_="lead")] if of else []),
-            *([element("p", SEEDED, class_="alarm")] if release.seeded else []),
+            *(element("p", text, class_="alarm") for text in _alarms(release)),
         ),
         _promise(release),
         _facts(release),
@@ -58,6 +59,15 @@ def release_page(release: Release, found: Intervals | str | None, *, model: str)
             f"{release.version}. Nothing else about the data is in this page.",
         ),
     )
+
+
+def _alarms(release: Release) -> Iterator[str]:
+    """What the reader must know before anything else."""
+    noise = of_release(release)
+    if noise:
+        yield f"MOSTLY NOISE: {noise}"
+    if release.seeded:
+        yield SEEDED
 
 
 def _headline(release: Release, model: str) -> str:
@@ -122,15 +132,15 @@ def _estimates(release: Release, found: Intervals | str | None) -> Iterator[Mark
             element("figure", forest_svg(found.forest())),
         )
         return
-    named = [(name, f"{value:.6g}") for name, value in named_estimates(release).items()]
+    named = [(name, f"{value:.6g}".replace("-", "−")) for name, value in named_estimates(release).items()]
     why = [element("p", f"No intervals: {found}", class_="notes")] if found else []
     left = len(named) - MOST_SHOWN
     more = [element("p", f"and {left:,} more parameters.", class_="notes")] if left > 0 else []
     yield _section(
         "Parameters as released",
+        *why,
         element("div", table(("parameter", "value"), named[:MOST_SHOWN]), class_="wide"),
         *more,
-        *why,
     )
 
 

@@ -38,7 +38,8 @@ p { margin: .6rem 0; }
 .promise p:last-child { margin-bottom: 0; }
 .facts { display: grid; grid-template-columns: repeat(4, 1fr); gap: 1px;
   margin: 1.2rem 0 0; background: var(--line); border: 1px solid var(--line); }
-.facts div { background: #fff; padding: .6rem .9rem; }
+.facts div { background: #fff; padding: .6rem .9rem; display: flex; flex-direction: column;
+  justify-content: space-between; }
 .facts dt { color: var(--soft); font-size: .82rem; }
 .facts dd { margin: 0; font-size: 1.2rem; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
