@@ -5,9 +5,9 @@ Every cell fits one method at one epsilon to one data set and scores several rel
 of the predictions, or ROC-AUC; the average is what to expect of a release. The non-private twin is scored on
 the same rows.
 
-A chain costs seconds where an exact draw of a logistic regression costs milliseconds. So the grids of UCI data
-and of d are coarser than the paper's: few n, no more than 1,000, and the epsilons that the paper's claims are
-about; there are 10 repetitions on simulated data and 5 elsewhere, and one short chain a cell
+A chain costs seconds where an exact draw of a logistic regression costs milliseconds. So the grids of UCI
+data and of d are coarser than the paper's: few n, no more than 1,000, and the epsilons that its claims
+are about; there are 10 repetitions on simulated data and 5 elsewhere, and one short chain a cell
 (``network_chain``). Beside the paper's methods stands the tilted fit without a hidden layer.
 """
 
