@@ -66,7 +66,7 @@ def run_random(cell: Cell) -> list[Row]:
     """One method on one table."""
     (row,) = run_uci(cell) if "data" in cell else run_simulated(cell)
     missing = {name: float("nan") for task in TASKS for name in VALUES[task]}
-    return [{"data": "simulated", **missing, **row}]
+    return [{"data": cell.get("data", "simulated"), **missing, **row}]
 
 
 RANDOM_UNITS = Experiment(
