@@ -93,7 +93,7 @@ RANDOM_UNITS = Experiment(
     views=tuple(
         against(
             task,
-            f"Network {task} by draws, DP-SGD and tilted fits",
+            f"Tilted fits in place of a network, {task}",
             down="data",
             among_tasks=True,
         )
