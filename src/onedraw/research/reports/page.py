@@ -52,9 +52,9 @@ where the paper has 50 runs with one draw.
 
 **What the tilted fit gains, and where it does not.** On simulated logistic regressions with two features its
 error falls faster than that of the draw with weight 1: it is ahead at every epsilon from n = 10,000 on (at
-n = 100,000 and epsilon 0.2 its RMSE is about a fifteenth), and at most of them at n = 1,000. It knows no prior,
-so it is behind or level where records are few for the coefficients: up to n = 100 with two features, and at
-n = 1,000 with 16 features or more.
+n = 100,000 and epsilon 0.2 its RMSE is about a fifteenth), and at most of them at n = 1,000. It knows no
+prior, so it is behind or level where records are few for the coefficients: up to n = 100 with two features,
+and at n = 1,000 with 16 features or more.
 
 **Networks** are the exception: a draw is a state of one Markov chain, as in the paper, and its guarantee
 assumes that the chain has converged; the estimators of this library run four chains and check them. The
