@@ -163,7 +163,7 @@ def test_the_page_has_both_versions_of_every_claim(published, tmp_path):
     as_at_full_size(tmp_path, published)
     write_page(tmp_path, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
-    assert text.startswith("> **This page comes from 4 runs at full size**, 2 of them with the cells of an")
+    assert text.startswith("> **This page comes from 4 runs at full size**, 2 of them with fewer cells than")
     assert "gaussian-calibration (corrected), gaussian-calibration (as-published)" in text
     claim = "The Gaussian regressions have the epsilon that they are plotted at."
     row = f"| 3 (calibration) | {claim} | holds (2 of 2) | does not hold (0 of 4) |"

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from onedraw.research.experiments.network_claims import RANDOM_CLAIMS
 from onedraw.research.experiments.network_methods import LINEAR, RANDOM
 from onedraw.research.experiments.network_trial import TASKS
-from onedraw.research.experiments.networks import MEASURE, SMOKE, VALUES, WARMUP, run_simulated, run_uci
-from onedraw.research.experiments.spec import VERSIONS, Cell, Experiment, Row, View
+from onedraw.research.experiments.networks import SMOKE, VALUES, WARMUP, against, run_simulated, run_uci
+from onedraw.research.experiments.spec import VERSIONS, Cell, Experiment, Row
 
 METHODS = ("beta-auto", "dp-sgd", LINEAR, RANDOM)
 DATA = {"kin8nm": "regression", "abalone": "classification"}
@@ -66,7 +66,7 @@ def run_random(cell: Cell) -> list[Row]:
     """One method on one table."""
     (row,) = run_uci(cell) if "data" in cell else run_simulated(cell)
     missing = {name: float("nan") for task in TASKS for name in VALUES[task]}
-    return [{"data": "simulated", **missing, **row}]
+    return [{"data": cell.get("data", "simulated"), **missing, **row}]
 
 
 RANDOM_UNITS = Experiment(
@@ -91,18 +91,11 @@ RANDOM_UNITS = Experiment(
     by=("task", "data", "method", "guarantee", "epsilon", "n"),
     values=tuple(dict.fromkeys(name for task in TASKS for name in VALUES[task])),
     views=tuple(
-        View(
-            name=task,
-            title=f"Network {task} by draws, DP-SGD and tilted fits; dashed: not private",
-            x="n",
-            y=MEASURE[task],
-            twin=f"twin_{MEASURE[task]}",
-            x_label="n",
-            y_label="test log RMSE" if task == "regression" else "test ROC-AUC",
-            across="epsilon",
+        against(
+            task,
+            f"Tilted fits in place of a network, {task}",
             down="data",
-            log_x=True,
-            where={"task": task},
+            among_tasks=True,
         )
         for task in TASKS
     ),

@@ -50,6 +50,12 @@ turns verdicts; all methods keep the prior N(0, 3²) in both. Ordered classes of
 breast-cancer data are read as the middle of their interval. The UCI runs have 5 splits with 10 draws each,
 where the paper has 50 runs with one draw.
 
+**What the tilted fit gains, and where it does not.** On simulated logistic regressions with two features its
+error falls faster than that of the draw with weight 1: it is ahead at every epsilon from n = 10,000 on (at
+n = 100,000 and epsilon 0.2 its RMSE is about a fifteenth), and at most of them at n = 1,000. It knows no
+prior, so it is behind or level where records are few for the coefficients: up to n = 100 with two features,
+and at n = 1,000 with 16 features or more.
+
 **Networks** are the exception: a draw is a state of one Markov chain, as in the paper, and its guarantee
 assumes that the chain has converged; the estimators of this library run four chains and check them. The
 chain has 250 warm-up and 50 kept iterations of at most 64 steps and starts near a mode (text: 1,000 and
@@ -61,6 +67,12 @@ There are 10 repetitions of figures 3 and 9 on simulated data and 5 on UCI data 
 small differences; each cell averages five releases. The 10 were not planned: with 5, every case of network
 regression on simulated data was a tie, in both versions, and the number was raised after that was seen, so
 these verdicts are less certain than two standard errors suggest.
+
+**Tilted fits in place of networks.** Beside networks stands the tilted fit without a hidden layer, on the
+features as they are. A tilted fit on public random units of the features was compared with it, with the draw
+and with DP-SGD by a rule that was fixed first (`random-units`); it is not offered, because it loses to the
+fit without a hidden layer where the truth is nearly linear, and gains only on kin8nm, where the draw of a
+network is better than both (with 1,000 records at epsilon 5 its log RMSE is -1.69, against -1.32 and -1.30).
 
 The paper does not say how responses are scaled; here
 public bounds (as published: the extremes of the training rows) are mapped to [-1, 1], and RMSE is in those
@@ -144,11 +156,11 @@ def write_page(folder: str | os.PathLike[str], page: str | os.PathLike[str]) -> 
     base = Path(os.path.relpath(folder, target.parent)).as_posix()
     listed = [report for by_version in reports.values() for report in by_version.values()]
     smoke = any(report["size"] == "smoke" for report in listed)
-    older = [f"{r['experiment']} ({r['version']})" for r in listed if not smoke and _is_older(r)]
+    others = [f"{r['experiment']} ({r['version']})" for r in listed if not smoke and _differs(r)]
     parts = [
-        (SMOKE if smoke else FULL.format(len(listed), _which(len(older)))) + INTRODUCTION,
+        (SMOKE if smoke else FULL.format(len(listed), _which(len(others)))) + INTRODUCTION,
         _numbering(reports),
-        _coarser(reports, Path(folder), older),
+        _coarser(reports, Path(folder), others),
         _overview(reports),
         *(_section(base, by) for by in reports.values()),
         RUNNING,
@@ -176,26 +188,28 @@ def _place(figure: str) -> tuple[bool, int]:
     return not number.isdigit(), int(number) if number.isdigit() else 0
 
 
-def _is_older(report: Mapping[str, Any]) -> bool:
-    """Whether the experiment has other cells by now than those of the report."""
-    now = EXPERIMENTS[report["experiment"]].fingerprint(report["version"], report["size"])
-    return bool(report["spec"] != now)
+def _differs(report: Mapping[str, Any]) -> bool:
+    """Whether the experiment has other cells by now than those of the report, or more of them."""
+    experiment = EXPERIMENTS[report["experiment"]]
+    which = (report["version"], report["size"])
+    now = experiment.fingerprint(*which), len(experiment.listed(*which))
+    return (report["spec"], report["cells"]) != now
 
 
-def _which(older: int) -> str:
-    if not older:
+def _which(others: int) -> str:
+    if not others:
         return ", with the cells of this version's specification"
     return (
-        f", {older} of them with the cells of an older specification (named under \"What is coarser "
-        'than the paper")'
+        f", {others} of them with fewer cells than this version's specification has (named under \"What is "
+        'coarser than the paper")'
     )
 
 
-def _coarser(reports: Mapping[str, Mapping[str, Any]], folder: Path, older: list[str]) -> str:
+def _coarser(reports: Mapping[str, Mapping[str, Any]], folder: Path, others: list[str]) -> str:
     """Which n, d and epsilons of the paper the numbers in the folder do not have."""
     lines = ["## What is coarser than the paper", "", COARSER_EVERYWHERE, ""]
-    if older:
-        lines += [f"Computed by an older specification: {', '.join(older)}.", ""]
+    if others:
+        lines += [f"Computed with fewer cells than the specification has: {', '.join(others)}.", ""]
     rows = []
     for name, grid in PAPER_GRIDS.items():
         for version, report in reports.get(name, {}).items():
