@@ -42,3 +42,12 @@ def read_section(page: Path, name: str) -> list[list[str]]:
     inside = text.split(f"<!-- {name} -->", 1)[1].split(f"<!-- /{name} -->", 1)[0]
     lines = [line for line in inside.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def read_notes(page: Path, name: str) -> list[str]:
+    """The paragraphs between the markers that are not the table."""
+    text = page.read_text(encoding="utf-8")
+    inside = text.split(f"<!-- {name} -->", 1)[1].split(f"<!-- /{name} -->", 1)[0]
+    return [
+        part.strip() for part in inside.split("\n\n") if part.strip() and not part.strip().startswith("|")
+    ]

@@ -108,7 +108,7 @@ def test_each_record_is_encoded_by_itself(formula):
         ("died ~ C(age)", r"Declare columns=Columns\(\{'age': Column\(categories=\.\.\.\)\}\)"),
         ("died ~ bs(weight, df=4)", r"needs a declared range. Declare columns=Columns\(\{'weight'"),
         ("died ~ log(weight)", "needs a declared positive range"),
-        ("died ~ age + offset(income)", "there are no offsets"),
+        ("died ~ age + offset(income)", "offsets and exposures are not offered"),
         ("died ~ weight", "which the table does not have"),
         ("died ~ 1", "no term but an intercept"),
         ("died ~ age +", "Cannot read the formula"),

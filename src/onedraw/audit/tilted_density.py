@@ -34,9 +34,9 @@ from scipy import special
 
 from onedraw.audit.exact import Laws
 from onedraw.audit.pairs import Pair
-from onedraw.families import Bernoulli
 from onedraw.mechanisms import TiltedFit
 from onedraw.records import Records
+from onedraw.tilted.losses import Logistic
 from onedraw.tilted.recipes import recipe_of
 from onedraw.types import Array, Neighbours
 
@@ -120,7 +120,7 @@ class TiltedDensity:
 
 def has_tilted_density(mechanism: Any) -> bool:
     """Whether its release is one such minimiser: pure, two classes, one or two parameters in the cube."""
-    if not isinstance(mechanism, TiltedFit) or mechanism.model.family.name != Bernoulli.name:
+    if not isinstance(mechanism, TiltedFit) or recipe_of(mechanism.model).loss != Logistic():
         return False
     model = mechanism.model
     bounded = model.feature_bounds is not None or not model.num_features

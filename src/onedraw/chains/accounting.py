@@ -56,9 +56,7 @@ class Sensitivity:
     def __call__(self, length: Array) -> Array:
         """How far a person can move the log ratio of a step of that length."""
         by_length = np.inf if math.isinf(self.slope) else self.slope * (1.0 + ROUNDING) * length
-        return np.asarray(
-            self.multiple * self.weight * np.minimum(self.width, by_length) * np.ones(np.shape(length))
-        )
+        return np.asarray(self.multiple * self.weight * np.minimum(self.width, by_length) + 0.0 * length)
 
     @property
     def gradient(self) -> float:

@@ -106,16 +106,16 @@ class MinibatchBarker(ChainMechanism):
         length, batch = setting[0], int(setting[1])
         free, per_record = walk(sds, length), replace(moved, multiple=1.0)
         most = math.sqrt(batch) / self.count
-        by_length = math.isfinite(per_record.slope)
-        longest = STRETCH * float(np.linalg.norm(free.scales)) if by_length else math.inf
+        longest = STRETCH * float(np.linalg.norm(free.scales))
         bound = float(per_record(np.array([longest]))[0])
+        by_length = math.isfinite(per_record.slope)
         if bound > most:
             if not by_length:
                 return None
             longest = min(longest, most / (per_record.weight * per_record.slope))
             bound = most
         rule = BatchBarker(batch=batch, clip=min(1.0, bound / most))
-        return replace(free, longest=longest), rule
+        return replace(free, longest=longest if by_length else math.inf), rule
 
     def _candidates(self, sds: Array, moved: Sensitivity, request: Request) -> Sequence[Candidate]:
         offered = BATCHES if self.batch is None else (self.batch,)
