@@ -482,8 +482,7 @@ def test_at_a_terminal_a_caution_asks_before_the_charge(cli, monkeypatch, answer
         stdin = stderr = type("Stream", (), {"isatty": staticmethod(lambda: True)})
 
     monkeypatch.setattr("onedraw.cli.fit.sys", Terminal)
-    fit = ["fit", "numbers.csv", "--target=died", "--model=logistic", "--epsilon=1", "--out=r.json"]
-    fit += cli.ledger
+    fit = ["fit", "numbers.csv", "--target=died", "--model=logistic", "--epsilon=1", "--out=r", *cli.ledger]
     done = CliRunner().invoke(main, fit, input=answer)
     assert done.exit_code == code, done.stderr
     assert "CAUTION: Nothing is declared about age, visits, pressure" in done.stderr
