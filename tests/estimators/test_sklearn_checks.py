@@ -10,7 +10,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import onedraw
 from onedraw.estimators.kinds import ESTIMATORS as KINDS
-from onedraw.estimators.linear import ERRORS
 
 FRACTIONS = (
     "The check fits a fractional response. The certificate of the loss holds for whole counts only, so "
@@ -39,7 +38,9 @@ EXPECTED_FAILURES = {
 # Poisson deviance, which counts of dispersion 1 do not.
 ESTIMATORS = [
     onedraw.LogisticRegression(epsilon=1.0, random_state=0),
-    *(onedraw.LinearRegression(epsilon=30.0, errors=errors, random_state=0) for errors in ERRORS),
+    onedraw.LinearRegression(epsilon=30.0, random_state=0),
+    # Errors of another law have the same code up to the draw. Those of Laplace's take a minute more.
+    onedraw.LinearRegression(epsilon=30.0, errors="student_t", random_state=0),
     onedraw.PoissonRegressor(epsilon=30.0, random_state=0),
     onedraw.NegativeBinomialRegressor(epsilon=30.0, dispersion=10.0, random_state=0),
 ]
