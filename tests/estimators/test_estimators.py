@@ -403,11 +403,15 @@ def test_the_number_of_rows_is_private_where_people_hold_several(kind, mechanism
 
 
 def test_fitting_warns_of_nothing_that_records_cause():
-    """One record overflows float64 on the way; a warning would tell that it is there."""
-    X = np.array([[0.1], [0.2], [0.3]])
+    """One record overflows float64 on the way; a warning would tell that it is there.
+
+    There are enough records for no warning about their public number.
+    """
+    X = np.tile([[0.1], [0.2], [0.3]], (40, 1))
+    y = np.append(np.tile([0.0, 1.0], 60)[:-1], 1e308)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        onedraw.LinearRegression(epsilon=1.0, random_state=0).fit(X, np.array([0.0, 1.0, 1e308]))
+        onedraw.LinearRegression(epsilon=1.0, random_state=0).fit(X, y)
 
 
 def test_delta_buys_weight_for_many_draws(kind):
