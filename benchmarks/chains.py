@@ -286,13 +286,14 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     for i, d in enumerate(widths):
         for j, epsilon in enumerate(epsilons):
             panel = axes[i, j]
-            for name in mechanisms(2):
+            for place, name in enumerate(mechanisms(2)):
                 line = [r for r in rows if (r["d"], r["epsilon"], r["name"]) == (d, epsilon, name)]
                 style = "o-" if name.startswith(CHAINS) else "s--"
                 panel.loglog(
                     [r["n"] for r in line],
                     [math.sqrt(r["error"]) for r in line],
                     style,
+                    color=plt.get_cmap("tab20")(place),
                     ms=3,
                     lw=1,
                     label=name,
@@ -302,7 +303,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     axes[-1, 0].set_xlabel("records")
     axes[0, 0].set_ylabel("error against the truth")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=6, fontsize=8, frameon=False)
+    figure.legend(handles, labels, loc="lower center", ncol=7, fontsize=8, frameon=False)
     figure.tight_layout(rect=(0, 0.07, 1, 1))
     figure.savefig(path, dpi=110)
     plt.close(figure)
