@@ -54,7 +54,9 @@ where the paper has 50 runs with one draw.
 error falls faster than that of the draw with weight 1: it is ahead at every epsilon from n = 10,000 on (at
 n = 100,000 and epsilon 0.2 its RMSE is about a fifteenth), and at most of them at n = 1,000. It knows no
 prior, so it is behind or level where records are few for the coefficients: up to n = 100 with two features,
-and at n = 1,000 with 16 features or more.
+and at n = 1,000 with 16 features or more. On all rows of the UCI data the two rank alike in 20 of 24 cases.
+In place of a simulated network, without a hidden layer, it is level with the draw in classification and in
+regression with 1,000 records; with 50 and little epsilon it is far behind.
 
 **Networks** are the exception: a draw is a state of one Markov chain, as in the paper, and its guarantee
 assumes that the chain has converged; the estimators of this library run four chains and check them. The
