@@ -12,8 +12,8 @@ from sklearn.datasets import load_diabetes
 LAWS = ("uniform", "normal", "pairwise", "ar", "dummies", "rare", "heavy")
 SETTINGS = ("private", "clustered", "spreading", "overdispersed", "patients")
 """Uniform features in other settings: a private number of rows; two rows a person, which share responses of
-classes and half the variance of errors; errors whose spread grows with the first feature, and counts with
-gamma-distributed rates, both with robust errors. "patients" are those of scikit-learn's table of diabetes,
+classes and half the variance of errors; errors whose spread grows with the first feature, with robust errors;
+counts with gamma-distributed rates. "patients" are those of scikit-learn's table of diabetes,
 three features and the response in the public ranges of examples/forest.py, drawn again with replacement."""
 BOUNDED = ("uniform", "dummies", "rare", *SETTINGS)
 MODELS = ("logistic", "linear", "poisson", "softmax")

@@ -33,7 +33,7 @@ INK = "#26323a"
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--epsilon", type=float, default=6.0)
+    parser.add_argument("--epsilon", type=float, default=4.0)
     parser.add_argument("--seed", type=int, default=0, help="harmless: the data are public")
     parser.add_argument("--out", type=Path, default=Path("."), help="folder for forest.png")
     options = parser.parse_args(arguments)

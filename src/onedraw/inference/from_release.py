@@ -53,7 +53,7 @@ from onedraw.types import Array
 SEED = 1
 TILTS = 2
 """Tilts for every draw of the moments, each with its mirror image."""
-INFLATION = 1.5
+INFLATION = 2.0
 """Intervals are refused beyond this ratio of their width to the median width given the moments."""
 HIDDEN = 0.5
 """Intervals are refused beyond this standard deviation of the logarithm of a feature's curvature."""

@@ -13,8 +13,8 @@ Y - min(Y, cap) grows with Y; for the negative binomial it may be more.
 t = sum omega tanh^2, a released total, and M the second moments of the rows.
 
 *Robust.* K is not taken from the model: its own noisy release is sampled like a curvature (``sampling``), as
-the moments of rows that count by their squared scores. Right for overdispersed counts and for spreads that
-depend on the features.
+the moments of rows that count by their squared scores. Right for spreads that depend on the features; not for
+counts that vary more than the model says, whose capped fit is another one (``tilted.recipes``).
 
 A person with m rows adds m scores that may be alike: (s_1 + ... + s_m)^2 <= m (s_1^2 + ... + s_m^2). So K is
 taken m times, ``Released.noise_ratio``.

@@ -46,12 +46,15 @@ class Expected:
 
 
 def expected_intervals(
-    model: Any, request: Request, num_records: int | None, *, robust: bool = False
+    model: Any, request: Request, num_records: int | None, *, without_robust: str = ""
 ) -> Expected:
-    """What to expect of a regression ``model``; ``num_records`` is None where it is private or not known."""
-    if robust and model.family.num_predictors > 1:
+    """What to expect of a regression ``model``; ``num_records`` is None where it is private or not known.
+
+    ``without_robust`` says why robust errors that were asked for are not to be had.
+    """
+    if without_robust:
         return Expected(
-            reason="Robust errors are known for models with one predictor, not for three or more classes.",
+            reason=without_robust,
             never=True,
             advice=(Set("inference", True, of="TiltedFit", named="tilted_fit"),),
         )

@@ -168,7 +168,8 @@ class TiltedFit(Mechanism):
 
     def _with_curvature(self, whole: Terms, request: Request) -> tuple[Terms, Terms | None, str]:
         """What is left for the fit, what each released matrix may spend, and a word about it for the plan."""
-        known = expected_intervals(self.model, request, whole.num_records, robust=self.inference == ROBUST)
+        unmet = recipe_of(self.model).without_robust if self.inference == ROBUST else ""
+        known = expected_intervals(self.model, request, whole.num_records, without_robust=unmet)
         if self.inference is True or self.inference == ROBUST:
             known.refuse()
         elif self.inference is False or known.reason:

@@ -97,6 +97,11 @@ class Recipe(Protocol):
     @property
     def loss(self) -> Loss | None: ...
 
+    @property
+    def without_robust(self) -> str:
+        """Why errors that hold whatever the variance is are not to be had; empty where they are."""
+        ...
+
     def __call__(
         self,
         table: Table,
@@ -112,6 +117,12 @@ class OneFit:
     """One fit of a loss that is known beforehand."""
 
     loss: Loss
+
+    @property
+    def without_robust(self) -> str:
+        if self.loss.num_predictors == 1:
+            return ""
+        return "Robust errors are known for models with one predictor, not for three or more classes."
 
     def __call__(
         self,
@@ -135,10 +146,18 @@ class OneFit:
 
 @dataclass(frozen=True)
 class CountFit:
-    """A private cap, then a fit of the capped counts."""
+    """A private cap, then a fit of the capped counts.
+
+    E min(Y, cap) depends on the whole law of Y, so the fit is that of the means only if the law is the
+    model's: where counts vary more than it says, no error of the sandwich makes up for that.
+    """
 
     dispersion: float | None
     loss: ClassVar[None] = None
+    without_robust: ClassVar[str] = (
+        "Robust errors of counts would not hold: counts are capped, and a fit of capped counts is that of "
+        "their means only if they vary as the model says."
+    )
 
     def __call__(
         self,
@@ -171,6 +190,7 @@ class LinearStages:
 
     intercept: bool
     loss: ClassVar[None] = None
+    without_robust: ClassVar[str] = ""
 
     def __call__(
         self,
