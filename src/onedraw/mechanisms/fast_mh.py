@@ -23,8 +23,9 @@ the mechanism refuses: with a loss that is bounded and nothing else, a weight of
 >>> mechanism.tuning.effective >= 5.0, mechanism.work < 0.2
 (True, True)
 >>> FastMH(weight=1.0, beta=2.0).calibrate(Request(epsilon=50.0), shape)
-Traceback (most recent call last): onedraw.errors.CalibrationError: FastMH would look at 12 times as many
-records in a step as PrivateBarker, which ..."""
+Traceback (most recent call last):
+onedraw.errors.CalibrationError: FastMH would look at 12 times as many records in a step as PrivateBarker, ...
+"""
 
 from __future__ import annotations
 
