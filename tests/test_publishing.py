@@ -11,7 +11,7 @@ import pytest
 import onedraw
 from onedraw.families import Gaussian
 from onedraw.mechanisms import Mechanism, Requirements, Shape, gibbs_posterior, one_posterior
-from onedraw.mechanisms.base import GridMechanism
+from onedraw.mechanisms.drawing import GridMechanism
 from onedraw.model import RegressionModel
 from onedraw.posterior import Posterior
 from onedraw.privacy import Request

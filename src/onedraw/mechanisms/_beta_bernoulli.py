@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onedraw._validate import positive
-from onedraw.mechanisms.base import GridMechanism
+from onedraw.mechanisms.drawing import GridMechanism
 from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step
 from onedraw.types import Array

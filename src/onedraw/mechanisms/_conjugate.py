@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from onedraw._validate import whole
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms.base import SOLVED, GridMechanism, public_count_only
+from onedraw.mechanisms.base import SOLVED, public_count_only
+from onedraw.mechanisms.drawing import GridMechanism
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
 from onedraw.records import Records

@@ -10,7 +10,7 @@ import numpy as np
 
 from onedraw.families import Gaussian
 from onedraw.mechanisms._bounds import bounded_design, clipping_note, response_note
-from onedraw.mechanisms.base import GridMechanism
+from onedraw.mechanisms.drawing import GridMechanism
 from onedraw.tables.base import Table
 from onedraw.types import AnyArray, Array
 

@@ -29,7 +29,8 @@ from onedraw.mechanisms._beta_posterior import BetaDivergencePosterior
 from onedraw.mechanisms._chain import GUESS
 from onedraw.mechanisms._first_stage import first_stage, has_first_stage
 from onedraw.mechanisms._scale import with_floor
-from onedraw.mechanisms.base import SOLVED, GridMechanism, uncalibrated
+from onedraw.mechanisms.base import SOLVED, uncalibrated
+from onedraw.mechanisms.drawing import GridMechanism
 from onedraw.posterior import Posterior
 from onedraw.privacy.calibration import Calibration, calibrate_loss
 from onedraw.privacy.request import Request

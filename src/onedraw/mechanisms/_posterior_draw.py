@@ -19,7 +19,8 @@ from onedraw.errors import AcceptanceTooLow
 from onedraw.families import Bernoulli
 from onedraw.losses import Gibbs, Loss
 from onedraw.mechanisms._bounds import bounded_design, clipping_note
-from onedraw.mechanisms.base import EXACTNESS, SamplerMechanism
+from onedraw.mechanisms.base import EXACTNESS
+from onedraw.mechanisms.drawing import SamplerMechanism
 from onedraw.mechanisms.tilted_fit import TiltedFit
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior

@@ -57,7 +57,8 @@ from onedraw.errors import InvalidInput
 from onedraw.mechanisms._bounds import bounded_design, clipping_note
 from onedraw.mechanisms._logistic import minimise
 from onedraw.mechanisms._posterior_draw import BINARY
-from onedraw.mechanisms.base import GridMechanism, Requirements
+from onedraw.mechanisms.base import Requirements
+from onedraw.mechanisms.drawing import GridMechanism
 from onedraw.noise import discrete_laplace, on_grid, rounded_up
 from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step

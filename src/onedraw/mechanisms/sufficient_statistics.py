@@ -49,7 +49,8 @@ from onedraw._validate import positive, whole
 from onedraw.mechanisms._beta_bernoulli import BetaBernoulli, counts
 from onedraw.mechanisms._linear import LINEAR_NEEDS, NORMAL, BoundedLinear, Moments
 from onedraw.mechanisms._posterior_draw import BINARY
-from onedraw.mechanisms.base import GridMechanism, Requirements
+from onedraw.mechanisms.base import Requirements
+from onedraw.mechanisms.drawing import GridMechanism
 from onedraw.noise import discrete_laplace, rounded_up
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request

@@ -35,7 +35,8 @@ import numpy as np
 from onedraw._validate import positive, probability
 from onedraw.errors import CalibrationError, InvalidInput
 from onedraw.losses import Loss
-from onedraw.mechanisms.base import SOLVED, SamplerMechanism, uncalibrated
+from onedraw.mechanisms.base import SOLVED, uncalibrated
+from onedraw.mechanisms.drawing import SamplerMechanism
 from onedraw.privacy.calibration import Calibration, calibrate_loss
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request

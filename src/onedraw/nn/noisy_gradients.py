@@ -32,7 +32,8 @@ from onedraw._validate import one_of, positive, whole
 from onedraw.advice import Set
 from onedraw.errors import InvalidInput
 from onedraw.mechanisms._scale import with_floor
-from onedraw.mechanisms.base import GridMechanism, uncalibrated
+from onedraw.mechanisms.base import uncalibrated
+from onedraw.mechanisms.drawing import GridMechanism
 from onedraw.nn.accounting import Sampling, noise_multiplier
 from onedraw.nn.likelihood import known_loss
 from onedraw.nn.objectives import Objective

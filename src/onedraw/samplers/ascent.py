@@ -67,15 +67,15 @@ def to_the_top(posterior: Posterior, mixture: Mixture, start: Array, mode: Mode)
     """
     root = np.asarray(np.linalg.cholesky(mode.precision), dtype=float)
     theta, radius = start, 1.0
-    value, slope, bend = _ratio_quadratic(posterior, mixture, theta, root)
+    value, slope, bend = ratio_quadratic(posterior, mixture, theta, root)
     for _ in range(TOP_STEPS):
         if not (np.isfinite(bend).all() and np.isfinite(slope).all()):
             break
-        step, gain = _trusted_step(slope, bend, radius)
+        step, gain = trusted_step(slope, bend, radius)
         if gain < GAIN_LEFT:
             break
         tried = theta + linalg.solve_triangular(root, step, lower=True, trans="T")
-        found = _ratio_quadratic(posterior, mixture, tried, root)
+        found = ratio_quadratic(posterior, mixture, tried, root)
         if found[0] > value + 0.75 * gain and np.linalg.norm(step) > 0.9 * radius:
             radius *= 2.5
         elif not found[0] > value + 0.25 * gain:
@@ -85,7 +85,7 @@ def to_the_top(posterior: Posterior, mixture: Mixture, start: Array, mode: Mode)
     return value, theta
 
 
-def _trusted_step(slope: Array, bend: Array, radius: float) -> tuple[Array, float]:
+def trusted_step(slope: Array, bend: Array, radius: float) -> tuple[Array, float]:
     """The step within ``radius`` that gains most on the quadratic model, nearly, and what it gains."""
     values, vectors = np.linalg.eigh(bend)  # minus the second derivatives
     along = vectors.T @ slope
@@ -97,7 +97,7 @@ def _trusted_step(slope: Array, bend: Array, radius: float) -> tuple[Array, floa
     return vectors @ step, float(along @ step - 0.5 * values @ np.square(step))
 
 
-def _ratio_quadratic(
+def ratio_quadratic(
     posterior: Posterior, mixture: Mixture, theta: Array, root: Array
 ) -> tuple[float, Array, Array]:
     """The log ratio, its gradient and minus its second derivatives, in standard deviations; -inf and zeros

@@ -22,9 +22,9 @@ import numpy as np
 from scipy import linalg
 
 from onedraw.posterior import Posterior
-from onedraw.samplers.ascent import _ratio_quadratic, _trusted_step, to_the_top
+from onedraw.samplers.ascent import ratio_quadratic, to_the_top, trusted_step
 from onedraw.samplers.envelope import Mixture
-from onedraw.samplers.fitting import GOOD_ACCEPTANCE, MOST_PEAKS, PILOT, Fit, _fit, _laplace_mixture
+from onedraw.samplers.fitting import GOOD_ACCEPTANCE, MOST_PEAKS, PILOT, Fit, judged, laplace_mixture
 from onedraw.samplers.modes import NEARLY_THERE, Mode, climb, is_skewed, positive_definite, sampled_modes
 from onedraw.tables import base
 from onedraw.types import Array
@@ -114,10 +114,12 @@ def fitted_in_few_scans(posterior: Posterior, rng: np.random.Generator) -> tuple
         return None
     modes = [Mode(location=found.location + step, log_density=value + 0.5 * gain, precision=precision)]
     corrected = Corrected.at(look, found.location, quadratic, looks)
-    fit = _fit(corrected, _laplace_mixture(posterior, modes), modes, rng, PILOT, np.empty((0, posterior.dim)))
+    nowhere = np.empty((0, posterior.dim))
+    fit = judged(corrected, laplace_mixture(posterior, modes), modes, rng, PILOT, nowhere)
     if fit.acceptance <= GOOD_ACCEPTANCE:
         return None
-    return modes, _verified(posterior, corrected, fit, modes[0])
+    verified = _verified(posterior, corrected, fit, modes[0])
+    return None if verified.acceptance <= GOOD_ACCEPTANCE else (modes, verified)
 
 
 def _verified(posterior: Posterior, corrected: Corrected, fit: Fit, mode: Mode) -> Fit:
@@ -128,9 +130,9 @@ def _verified(posterior: Posterior, corrected: Corrected, fit: Fit, mode: Mode) 
     value, gradient = value - mixture.log_density(tops), gradient - mixture.gradient(tops)
     root = np.asarray(np.linalg.cholesky(mode.precision), dtype=float)
     for i, top in enumerate(tops):
-        bend = _ratio_quadratic(corrected, mixture, top, root)[2]
+        bend = ratio_quadratic(corrected, mixture, top, root)[2]
         slope = linalg.solve_triangular(root, gradient[i], lower=True)
-        value[i] += (gain := _trusted_step(slope, bend, 1.0)[1])
+        value[i] += (gain := trusted_step(slope, bend, 1.0)[1])
         if not gain < SMALL_GAIN:
             value[i], tops[i] = to_the_top(posterior, mixture, top, mode)
     order = np.argsort(-value)

@@ -74,7 +74,7 @@ def fit_envelope(
     """
     extra = np.empty((0, posterior.dim)) if missed is None else missed
     while True:
-        fit = _fit(posterior, _laplace_mixture(posterior, modes), modes, rng, PILOT, extra)
+        fit = judged(posterior, laplace_mixture(posterior, modes), modes, rng, PILOT, extra)
         if fit.acceptance > (GOOD_ACCEPTANCE if posterior.dim <= ADAPTABLE_DIM else POOR_ACCEPTANCE):
             break
         if len(modes) >= MAX_MODES or not gain_mode(posterior, modes, fit.peak):
@@ -99,12 +99,12 @@ def _improved(
             look = posterior.subsample(size, rng)
             fit = _with_flanks(posterior, look, modes, fit, num_draws, rng, extra)
     if fit.takes_more(ADAPTATION_PASSES, num_draws) and posterior.dim <= ADAPTABLE_DIM:
-        adapted = _fit(posterior, _adapt(posterior, fit.envelope, rng), modes, rng, HARD_PILOT, extra)
+        adapted = judged(posterior, _adapt(posterior, fit.envelope, rng), modes, rng, HARD_PILOT, extra)
         fit = adapted if adapted.acceptance > fit.acceptance else fit
     return fit
 
 
-def _fit(
+def judged(
     posterior: Posterior,
     mixture: Mixture,
     modes: list[Mode],
@@ -149,13 +149,13 @@ def _with_flanks(
     centres = [settle(look, mode.location) for mode in modes]
     shifts = np.stack([mode.location - centre.location for mode, centre in zip(modes, centres, strict=True)])
     start = np.concatenate([extra, (fit.peak - shifts[_nearest(fit.peak, modes)])[None, :]])
-    seen = _fit(look, _laplace_mixture(look, centres), centres, rng, LATER_PILOT, start)
+    seen = judged(look, laplace_mixture(look, centres), centres, rng, LATER_PILOT, start)
     share = look.num_records / posterior.num_records
     seen, flanks = _find_flanks(look, centres, seen, num_draws / share, rng, start)
     moved = [replace(f, location=f.location + shifts[_nearest(f.location, centres)]) for f in flanks]
     peaks = np.stack([fit.peak, seen.peak + shifts[_nearest(seen.peak, centres)]])
     mixture = _flanked(fit.envelope, moved)
-    flanked = _fit(posterior, mixture, modes, rng, LATER_PILOT, np.concatenate([extra, peaks]))
+    flanked = judged(posterior, mixture, modes, rng, LATER_PILOT, np.concatenate([extra, peaks]))
     return flanked if flanked.acceptance > fit.acceptance else fit
 
 
@@ -177,7 +177,7 @@ def _find_flanks(
     while best.takes_more(FIT_PASSES, num_draws) and len(flanks) < min(MAX_FLANKS, chosen + MAX_VAIN_FLANKS):
         flanks.append(_flank(posterior, modes[_nearest(fit.peak, modes)], fit.peak))
         points = np.concatenate([points, fit.peak[None, :]])[-RECENT_PEAKS:]
-        fit = _fit(posterior, _flanked(base, flanks), modes, rng, LATER_PILOT, points)
+        fit = judged(posterior, _flanked(base, flanks), modes, rng, LATER_PILOT, points)
         if fit.acceptance > best.acceptance:
             best, chosen = fit, len(flanks)
     return best, flanks[:chosen]
@@ -213,7 +213,7 @@ def gain_mode(posterior: Posterior, modes: list[Mode], start: Array) -> bool:
     return True
 
 
-def _laplace_mixture(posterior: Posterior, modes: list[Mode]) -> Mixture:
+def laplace_mixture(posterior: Posterior, modes: list[Mode]) -> Mixture:
     """One t law per mode, weighted by the mass of its Gaussian approximation, and the prior."""
     dim, df = posterior.dim, _degrees(posterior.dim)
     heights = np.array([m.log_mass for m in modes])
