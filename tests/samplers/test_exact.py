@@ -270,12 +270,16 @@ def test_a_density_that_is_not_a_number_is_an_error() -> None:
         RejectionSampler().sample(posterior, 1, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(("n", "d", "epsilon"), [(4000, 10, 1.0), (6000, 20, 0.5)])
-def test_the_bound_is_at_the_top_of_the_ratio(n: int, d: int, epsilon: float) -> None:
+@pytest.mark.parametrize(
+    ("n", "d", "epsilon", "seed"),
+    [(4000, 10, 1.0, 0), (6000, 20, 0.5, 0), (10_000, 30, 0.5, 27), (10_000, 30, 0.5, 30)],
+)
+def test_the_bound_is_at_the_top_of_the_ratio(n: int, d: int, epsilon: float, seed: int) -> None:
     """Against SciPy's ascents on the same envelope from the best of many proposals. Ascents that stop when
-    gradients stall end 0.1 to 0.3 nats below it, and the margin is 0.05.
+    gradients stall end 0.1 to 0.3 nats below it, and the margin is 0.05. The last two data sets have a second
+    top farther out than the peaks near the mode lead to.
     """
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     x = rng.uniform(-1.0, 1.0, size=(n, d))
     posterior = Posterior(
         loss=BetaDivergence(Bernoulli()),

@@ -24,7 +24,7 @@ from scipy import linalg
 from onedraw.posterior import Posterior
 from onedraw.samplers.ascent import ratio_quadratic, to_the_top, trusted_step
 from onedraw.samplers.envelope import Mixture
-from onedraw.samplers.fitting import GOOD_ACCEPTANCE, MOST_PEAKS, PILOT, Fit, judged, laplace_mixture
+from onedraw.samplers.fitting import GOOD_ACCEPTANCE, PILOT, Fit, judged, laplace_mixture, tops_of
 from onedraw.samplers.modes import NEARLY_THERE, Mode, climb, is_skewed, positive_definite, sampled_modes
 from onedraw.tables import base
 from onedraw.types import Array
@@ -118,14 +118,16 @@ def fitted_in_few_scans(posterior: Posterior, rng: np.random.Generator) -> tuple
     fit = judged(corrected, laplace_mixture(posterior, modes), modes, rng, PILOT, nowhere)
     if fit.acceptance <= GOOD_ACCEPTANCE:
         return None
-    verified = _verified(posterior, corrected, fit, modes[0])
+    verified = _verified(posterior, corrected, fit, modes[0], rng)
     return None if verified.acceptance <= GOOD_ACCEPTANCE else (modes, verified)
 
 
-def _verified(posterior: Posterior, corrected: Corrected, fit: Fit, mode: Mode) -> Fit:
+def _verified(
+    posterior: Posterior, corrected: Corrected, fit: Fit, mode: Mode, rng: np.random.Generator
+) -> Fit:
     """The fit with a bound from true ratios, at the tops of the ratio over the look or uphill of them."""
     mixture: Mixture = fit.envelope
-    tops = np.stack([to_the_top(corrected, mixture, peak, mode)[1] for peak in fit.peaks[:MOST_PEAKS]])
+    tops = np.stack([top for _, top in tops_of(corrected, fit, mode, rng)])
     value, gradient = posterior.log_density_and_gradient(tops)
     value, gradient = value - mixture.log_density(tops), gradient - mixture.gradient(tops)
     root = np.asarray(np.linalg.cholesky(mode.precision), dtype=float)

@@ -33,7 +33,7 @@ ADAPTABLE_DIM = 12  # above this, a weighted covariance from a pilot is worse th
 GOOD_ACCEPTANCE, POOR_ACCEPTANCE = 0.08, 0.005
 FIT_PASSES, FLANK_FITS, ADAPTATION_PASSES = 256, 6, 8192  # costs, in passes over the data or in fits
 MAX_FLANKS, MAX_VAIN_FLANKS, FLANK_SHARE, FLANK_INFLATION = 16, 6, 0.15, 1.1
-RECENT_PEAKS, MOST_PEAKS = 4, 3
+RECENT_PEAKS, MOST_PEAKS, FRESH_STARTS = 4, 3, 2
 SKETCHES = (4096, 16_384)
 ADAPTATION_ROUNDS = 12
 MAX_ROUNDS, FAR_BELOW = 3, 0.5
@@ -81,7 +81,7 @@ def fit_envelope(
             break
     for _ in range(MAX_ROUNDS):
         fit = _improved(posterior, modes, fit, num_draws, rng, extra)
-        settled = _settled(posterior, fit, modes)
+        settled = _settled(posterior, fit, modes, rng)
         if settled.bound - fit.bound < FAR_BELOW:
             break
         # The acceptance was judged by a bound far below a top that only the longer climb came to.
@@ -120,9 +120,24 @@ def judged(
     return Fit(mixture, bound, float(np.exp(ratio - bound).mean()), peaks)
 
 
-def _settled(posterior: Posterior, fit: Fit, modes: list[Mode]) -> Fit:
-    """The fit with its bound at the top of the peaks that the search came to."""
-    tops = [to_the_top(posterior, fit.envelope, peak, modes[0]) for peak in fit.peaks[:MOST_PEAKS]]
+def tops_of(
+    posterior: Posterior, fit: Fit, mode: Mode, rng: np.random.Generator
+) -> list[tuple[float, Array]]:
+    """The log ratios and places of the tops uphill of the peaks that the search came to.
+
+    With many parameters proposals lie far from the mode, and may be on the slope of another top, farther out,
+    than the peaks are: there the best of a few fresh ones are led to the top as well.
+    """
+    starts = fit.peaks[:MOST_PEAKS]
+    if posterior.dim > ADAPTABLE_DIM:
+        fresh, ratio = _pilot(posterior, fit.envelope, rng, PILOT)
+        starts = np.concatenate([starts, fresh[np.argsort(ratio)[-FRESH_STARTS:]]])
+    return [to_the_top(posterior, fit.envelope, start, mode) for start in starts]
+
+
+def _settled(posterior: Posterior, fit: Fit, modes: list[Mode], rng: np.random.Generator) -> Fit:
+    """The fit with its bound at the highest of the tops."""
+    tops = tops_of(posterior, fit, modes[0], rng)
     bound, peak = max(tops, key=lambda top: top[0])
     if bound <= fit.bound:
         return fit
