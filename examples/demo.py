@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -193,9 +194,11 @@ def refit(X: Any, y: Any, options: argparse.Namespace) -> dict[float, list[Any]]
     seeds = np.random.SeedSequence(options.seed) if options.seed is not None else None
     epsilons = sorted({*EPSILONS, options.epsilon})
     fits: dict[float, list[Any]] = {}
-    for epsilon in epsilons:
-        states = [None] * options.repeats if seeds is None else seeds.spawn(options.repeats)
-        fits[epsilon] = [fit_private(X, y, epsilon, state) for state in states]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", onedraw.NoiseWarning)  # the picture shows the noise
+        for epsilon in epsilons:
+            states = [None] * options.repeats if seeds is None else seeds.spawn(options.repeats)
+            fits[epsilon] = [fit_private(X, y, epsilon, state) for state in states]
     return fits
 
 

@@ -90,8 +90,9 @@ class Corrected(Posterior):
 
 def is_worth_it(posterior: Posterior) -> bool:
     """Whether there are so many records that scans of them are what a draw costs."""
-    simple = not (posterior.loss.family.has_kinks or is_skewed(posterior))
-    return simple and posterior.num_records >= FEWEST_LOOKS * base.LOOK
+    if posterior.num_records < FEWEST_LOOKS * base.LOOK:
+        return False
+    return not (posterior.loss.family.has_kinks or is_skewed(posterior))
 
 
 def fitted_in_few_scans(posterior: Posterior, rng: np.random.Generator) -> tuple[list[Mode], Fit] | None:
