@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput
 from onedraw.types import AnyArray, Array
 
@@ -31,8 +32,11 @@ def unquoted(name: str) -> Iterator[None]:
             raise InvalidInput("The table has no rows, so there is nothing to fit.") from None
         if "could not convert" in message:
             raise InvalidInput(
-                f"Expected {name} to hold numbers, but some value is not one. "
-                "Encode categories as numbers first."
+                f"Expected {name} to hold numbers, but some value is not one.",
+                advice=[
+                    Do("encode categories as numbers first"),
+                    Set("columns", note=", which declares them"),
+                ],
             ) from None
         if message.startswith("Input ") and (" contains " in message):
             # The first line says where; scikit-learn's advice would lead to estimators that are not private.
