@@ -79,13 +79,17 @@ def fit_envelope(
             break
         if len(modes) >= MAX_MODES or not gain_mode(posterior, modes, fit.peak):
             break
+    settled = None
     for _ in range(MAX_ROUNDS):
-        fit = _improved(posterior, modes, fit, num_draws, rng, extra)
-        settled = _settled(posterior, fit, modes, rng)
-        if settled.bound - fit.bound < FAR_BELOW:
+        improved = _improved(posterior, modes, fit, num_draws, rng, extra)
+        if settled is not None and improved.envelope is fit.envelope:
+            break  # nothing better was found, and the top of this one is known
+        settled = _settled(posterior, improved, modes, rng)
+        if settled.bound - improved.bound < FAR_BELOW:
             break
         # The acceptance was judged by a bound far below a top that only the longer climb came to.
         fit, extra = settled, np.concatenate([extra, settled.peak[None, :]])
+    assert settled is not None
     return settled
 
 
