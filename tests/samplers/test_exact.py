@@ -197,6 +197,19 @@ def test_a_mode_that_the_search_missed_gets_its_own_component(
     assert min(p_values.values()) > ALPHA / 7, p_values
 
 
+def test_the_prior_in_the_envelope_bounds_the_ratio_everywhere(reference: Any) -> None:
+    """Losses of responses in {0, 1} are never negative: posterior/envelope is at most one over the prior's
+    share, also where no peak is near. Without the prior the ratio is e^50 and more at some draw of it."""
+    posterior, rng = reference.CASES["logistic"].posterior(), np.random.default_rng(0)
+    first = fitting.laplace_mixture(posterior, exact.find_modes(posterior, rng))
+    far = posterior.prior.sample(rng, 2000, posterior.dim) * np.geomspace(0.1, 10.0, 2000)[:, None]
+    for mixture in (first, fitting._adapt(posterior, first, rng)):
+        share = mixture.weights[-1]
+        assert share >= fitting.PRIOR_SHARE
+        ratio = posterior.log_density(far) - mixture.log_density(far)
+        assert ratio.max() <= -np.log(share) + 1e-9
+
+
 def test_peaks_where_kinks_meet_are_found_before_proposals_meet_them(reference: Any) -> None:
     """An ascent by gradients alone stops on ridges: then every third draw has to begin again."""
     posterior = reference.CASES["laplace"].posterior()
