@@ -56,7 +56,7 @@ TAUS = ((0.05, 0.8), (0.003, 0.9), (0.0, 0.98))
 taken: a small cap where noise is most of the error, a large one where losing what is above it is."""
 NATS_CAP = 20.0
 """n epsilon of the choice of a cap, times the share of counts above it: what tells it from larger ones."""
-UNPULLED_TAUS = ((0.08, 0.8), (0.016, 0.9), (0.0045, 0.95), (0.0007, 0.98), (0.0, 0.99))
+UNPULLED_TAUS = ((0.08, 0.8), (0.016, 0.9), (0.0045, 0.95), (0.0, 0.98))
 """The same where the pull of the ridge is taken off: a larger cap also means a larger ridge, which then costs
 nothing. By the standard errors H^-1 (K + Var b) H^-1 of simulated tables (five sizes, two feature laws)."""
 
