@@ -6,7 +6,7 @@ records, each shrunk to length C if longer (by jax-privacy), adds N(0, (z C)^2) 
 hands the result to an optimiser.
 
 Guarantee:
-    What the data touch in T steps is the mechanism of ``onedraw.nn.accounting``; everything else (optimiser,
+    What the data touch in T steps is the mechanism of ``onedraw.privacy.subsampled``; everything else (optimiser,
     gradients of priors, projections, what is made of the last parameters) is computed from its outputs and
     public numbers, and costs nothing. Sums are divided by the declared size of a batch, not by the true one.
 
@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from onedraw._extras import optional
-from onedraw.nn.accounting import Sampling
+from onedraw.privacy.subsampled import Sampling
 from onedraw.nn.objectives import Objective
 from onedraw.records import Records
 from onedraw.types import AnyArray, Array
