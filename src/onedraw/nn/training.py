@@ -6,9 +6,9 @@ records, each shrunk to length C if longer (by jax-privacy), adds N(0, (z C)^2) 
 hands the result to an optimiser.
 
 Guarantee:
-    What the data touch in T steps is the mechanism of ``onedraw.privacy.subsampled``; everything else (optimiser,
-    gradients of priors, projections, what is made of the last parameters) is computed from its outputs and
-    public numbers, and costs nothing. Sums are divided by the declared size of a batch, not by the true one.
+    What the data touch in T steps is the mechanism of ``onedraw.privacy.subsampled``; everything else
+    (optimiser, gradients of priors, projections, what is made of the last parameters) is computed from its
+    outputs and public numbers, and costs nothing. Sums are divided by the declared size of a batch, not by the true one.
 
     Gradients are clipped a millionth below C, far more than the rounding of norms and of sums. A gradient
     that is not a number, or whose norm overflows, counts as 0.
@@ -40,8 +40,8 @@ from typing import Any
 import numpy as np
 
 from onedraw._extras import optional
-from onedraw.privacy.subsampled import Sampling
 from onedraw.nn.objectives import Objective
+from onedraw.privacy.subsampled import Sampling
 from onedraw.records import Records
 from onedraw.types import AnyArray, Array
 
