@@ -51,8 +51,8 @@ SHRINK = 1.0 - 1e-6
 LARGEST = 2.0**20
 """What larger parameters count as."""
 MOST_STEPS, LARGEST_CALL = 32, 2**18
-"""Steps that one compiled call takes, at most, and numbers of the batches that it is given: handing over every
-step by itself takes longer than computing it."""
+"""Steps that one compiled call takes, at most, and numbers of the batches that it is given: handing over
+every step by itself takes longer than computing it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +136,9 @@ def _stacked(
         "noise": np.zeros((together, len(noise))),
     }
     for i, (shared, batch, noise) in enumerate(steps):
-        features[i, : len(batch)], response[i, : len(batch)] = records.features[batch], records.response[batch]
-        padding[i, : len(batch)] = False
+        filled = slice(len(batch))
+        features[i, filled], response[i, filled] = records.features[batch], records.response[batch]
+        padding[i, filled] = False
         found["shared"][i], found["noise"][i] = shared, noise
     by_piece = (together, pieces, size)
     found["features"], found["response"] = features.reshape(*by_piece, -1), response.reshape(by_piece)
@@ -173,8 +174,9 @@ def _compiled(objective: Objective, optimiser: str) -> tuple[Any, Any]:
 
     def advance(parameters: Any, state: Any, steps: Any, clip: Any, expected: Any, rate: Any) -> Any:
         def take(carry: Any, step: Any) -> Any:
-            noisy = summed(carry[0], step, clip) + step["noise"]
-            return update(*carry, noisy / expected, step["shared"], rate)
+            parameters, state = carry
+            noisy = summed(parameters, step, clip) + step["noise"]
+            return update(parameters, state, noisy / expected, step["shared"], rate)
 
         def one(carry: Any, step: Any) -> Any:
             return jax.lax.cond(step["taken"], take, lambda carry, step: carry, carry, step), None
