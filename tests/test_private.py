@@ -33,10 +33,11 @@ from onedraw.samplers import Evidence
 from onedraw.samplers.base import Draws
 from onedraw.samplers.envelope import Mixture, StudentT
 from onedraw.samplers.modes import Mode
+from onedraw.tables.foresight import Foreseen, _Choice
 from onedraw.tables.stream import Stream
 from onedraw.tilted.losses import Logistic
-from onedraw.tilted.quantiles import Counted
-from onedraw.tilted.solver import Solution
+from onedraw.tilted.quantiles import Counted, Drawn
+from onedraw.tilted.solver import Approach, Solution
 from onedraw.tilted.sums import Sums
 from onedraw.tilted.weights import Rows
 from onedraw.tilted.windows import Filled
@@ -56,6 +57,10 @@ def holders():
         "design": Design(design=table, response=table),
         "sums": Sums(loss=Logistic(), table=rows),
         "solution": Solution(theta=table, taken=((np.diag(array),),)),
+        "approach": Approach(objective=None, theta=table, moved=table, certified=False),
+        "choice": (choice := _Choice(table=rows, kernel=list, chosen=list, foreseen=PLANTED)),
+        "foreseen": Foreseen(held=rows, choice=choice),
+        "noise": Drawn(PLANTED),
         "counts": Counted(up_to=array, num_values=int(PLANTED)),
         "windows": Filled(listed=[(array, array, array)], num_values=int(PLANTED)),
         "stream": Stream(source=[PLANTED], read=list, empty=Records(features=table, response=array)),

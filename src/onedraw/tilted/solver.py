@@ -22,7 +22,8 @@ step minimises a surrogate [Jordan, Lee & Yang 2019]: the objective of the look,
 there. It is wrong by third derivatives only, and these by the sampling error, so each step multiplies the
 square of the distance by one over the square root of the look's size: 1e-2, 1e-6, 1e-14. The third pass
 certifies, and takes what is asked for at the point that will be published (``also``). If a pass finds a
-gradient that did not fall, damped steps of all records go on from there.
+gradient that did not fall, damped steps of all records go on from there. ``approach`` stops before the third
+pass, so that another stage of a fit can begin in it.
 
 >>> import numpy as np
 >>> from onedraw.tilted.losses import Logistic
@@ -88,14 +89,22 @@ def solve(
     also: tuple[AtPoint, ...] = (),
 ) -> Solution:
     """The minimiser, certified, plus ``moved``, and maybe the sums of ``also`` there."""
+    return approach(sums, ridge=ridge, tilt=tilt, residual=residual, moved=moved, rng=rng).finish(also)
+
+
+def approach(
+    sums: Sums, *, ridge: float, tilt: Array, residual: float, moved: Array, rng: np.random.Generator
+) -> Approach:
+    """The minimiser, certified or all but certified."""
     theta = np.zeros(sums.shape)
     objective = _Objective(sums=sums, ridge=ridge, tilt=tilt, residual=residual)
     samples = [replace(objective, sums=sample) for sample in _ladder(sums, rng)]
     for sample in samples:
         theta = _descend(sample, theta, loose=True)
     if sums.num_records <= base.LOOK or not samples:
-        return Solution(theta=_descend(objective, theta, loose=False) + moved)
-    return _in_few_passes(objective, samples[-1], theta, moved, also)
+        theta = _descend(objective, theta, loose=False)
+        return Approach(objective=objective, theta=theta, moved=moved, certified=True)
+    return _in_two_passes(objective, samples[-1], theta, moved)
 
 
 def _ladder(sums: Sums, rng: np.random.Generator) -> list[Sums]:
@@ -125,17 +134,14 @@ class _Objective:
         return sums.factor == 1.0 and sums.can_be_precise and sums.rounding(1.0) > 0.25 * self.residual
 
     def slope(self, theta: Array) -> Array:
-        (slope,) = self.sums.table.sum(Slope(self.sums.loss, theta, self.precise))
-        return self._whole(theta, self.sums.factor * slope)
+        return self.slope_of(theta, self.sums.table.sum(Slope(self.sums.loss, theta, self.precise)))
+
+    def slope_of(self, theta: Array, sums: base.Sums) -> Array:
+        """The slope at theta from the sums of the kernel ``Slope`` there."""
+        return self._whole(theta, self.sums.factor * sums[0])
 
     def _whole(self, theta: Array, slope: Array) -> Array:
         return np.asarray(slope + (self.ridge * theta + self.tilt), dtype=np.float64)
-
-    def slope_and_more(self, theta: Array, more: tuple[base.Kernel, ...]) -> tuple[Array, list[base.Sums]]:
-        """The slope at theta and, in the same pass, the sums of other kernels."""
-        kernels: tuple[base.Kernel, ...] = (Slope(self.sums.loss, theta, self.precise), *more)
-        (slope,), *others = base.Together.split(self.sums.table.sum(base.Together(kernels)))
-        return self._whole(theta, self.sums.factor * slope), others
 
     def slope_and_hessian(self, theta: Array, *, quick: bool) -> tuple[Array, Array]:
         slope, hessian = self.sums.gradient_and_curvature(theta, quick=quick)
@@ -153,24 +159,78 @@ class _Objective:
         return size + slack <= self.residual
 
 
-def _in_few_passes(
-    objective: _Objective, look: _Objective, theta: Array, moved: Array, also: tuple[AtPoint, ...]
-) -> Solution:
-    """Steps of a surrogate from ``theta``, a minimiser of the look: see the module docstring."""
-    before, loss = np.inf, objective.sums.loss
-    for step in range(MAX_STEPS):
-        if step < 2:
-            slope, hessian = objective.slope_and_hessian(theta, quick=step == 0)
-        else:
-            slope, taken = objective.slope_and_more(theta, tuple(at(loss, theta + moved) for at in also))
-            if objective.certified(theta, float(np.linalg.norm(slope)), precise=objective.precise):
-                return Solution(theta=theta + moved, taken=tuple(taken))
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Approach(Withheld):
+    """A point that is the minimiser to the residual, once ``finish`` or ``certifies`` has seen to it."""
+
+    objective: _Objective
+    theta: Array
+    moved: Array
+    certified: bool
+    look: _Objective | None = None
+    hessian: Array | None = None
+    size: float = np.inf
+    """Of the gradient before."""
+
+    @property
+    def point(self) -> Array:
+        """Where the minimiser is moved to. Not to be published before it is certified."""
+        return self.theta + self.moved
+
+    @property
+    def kernel(self) -> base.Kernel:
+        """What ``certifies`` needs of all records."""
+        return Slope(self.objective.sums.loss, self.theta, self.objective.precise)
+
+    def certifies(self, sums: base.Sums) -> bool:
+        """Whether the sums of ``kernel`` prove the residual."""
+        return self._is_certified(self.objective.slope_of(self.theta, sums))
+
+    def _is_certified(self, slope: Array) -> bool:
+        size = float(np.linalg.norm(slope))
+        return self.objective.certified(self.theta, size, precise=self.objective.precise)
+
+    def finish(self, also: tuple[AtPoint, ...] = ()) -> Solution:
+        """The point, certified, and maybe the sums of ``also`` there; as many passes as it takes."""
+        if self.certified:
+            return Solution(theta=self.point)
+        assert self.look is not None
+        assert self.hessian is not None
+        loss, theta, before = self.objective.sums.loss, self.theta, self.size
+        for _ in range(MAX_STEPS):
+            now = replace(self, theta=theta)
+            kernels = (now.kernel, *(at(loss, now.point) for at in also))
+            asked, *taken = base.Together.split(self.objective.sums.table.sum(base.Together(kernels)))
+            slope = self.objective.slope_of(theta, asked)
+            if now._is_certified(slope):
+                return Solution(theta=now.point, taken=tuple(taken))
+            size = float(np.linalg.norm(slope))
+            if size > GOOD_FALL * before:
+                break
             # The curvature is that of the last point, so near that steps still shrink fast.
+            before, theta = size, theta + _surrogate_step(self.look, theta, slope, self.hessian)
+        return Solution(theta=_descend(self.objective, theta, loose=False) + self.moved)
+
+
+def _in_two_passes(objective: _Objective, look: _Objective, theta: Array, moved: Array) -> Approach:
+    """Steps of a surrogate from ``theta``, a minimiser of the look: see the module docstring."""
+    before = np.inf
+    for quick in (True, False):
+        slope, hessian = objective.slope_and_hessian(theta, quick=quick)
         size = float(np.linalg.norm(slope))
         if size > GOOD_FALL * before:
-            break
+            theta = _descend(objective, theta, loose=False)
+            return Approach(objective=objective, theta=theta, moved=moved, certified=True)
         before, theta = size, theta + _surrogate_step(look, theta, slope, hessian)
-    return Solution(theta=_descend(objective, theta, loose=False) + moved)
+    return Approach(
+        objective=objective,
+        theta=theta,
+        moved=moved,
+        certified=False,
+        look=look,
+        hessian=hessian,
+        size=before,
+    )
 
 
 def _surrogate_step(look: _Objective, start: Array, slope: Array, hessian: Array) -> Array:

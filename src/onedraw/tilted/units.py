@@ -46,8 +46,7 @@ from typing import Any
 
 import numpy as np
 
-from onedraw.tables.base import Table
-from onedraw.tilted.quantiles import drawn
+from onedraw.tilted.quantiles import Noise, drawn
 from onedraw.tilted.terms import Terms
 from onedraw.types import AnyArray, Array, Neighbours
 
@@ -105,12 +104,11 @@ class UnitTerms:
         """Of both choices."""
         return self.common + self.own
 
-    def release(self, records: Table, rng: np.random.Generator) -> Array:
-        """The unit of each feature (d,)."""
-        (counts,) = records.sum(SizeCounts())
+    def chosen(self, counts: AnyArray, num_records: int, rng: Noise) -> Array:
+        """The unit of each feature (d,), from ``counts_of_sizes``."""
         return self.reach * feature_units(
             counts,
-            records.shape[0],
+            num_records,
             epsilon_common=self.common,
             epsilon_own=self.own,
             rng=rng,
@@ -155,7 +153,7 @@ def feature_units(
     *,
     epsilon_common: float,
     epsilon_own: float,
-    rng: np.random.Generator,
+    rng: Noise,
     neighbours: Neighbours = "replace_one",
     rows_per_person: int = 1,
 ) -> Array:

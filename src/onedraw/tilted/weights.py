@@ -56,6 +56,8 @@ class Rows(Block):
     weight: Array | None
     geometry: Geometry
     response: Array | None = None
+    given: Array | None = None
+    """The responses of the records, where ``response`` is what a stage has made of them."""
 
     def __len__(self) -> int:
         return len(self.design)
@@ -74,6 +76,7 @@ class Rows(Block):
             design=self.design[rows],
             weight=None if self.weight is None else self.weight[rows],
             response=None if self.response is None else self.response[rows],
+            given=None if self.given is None else self.given[rows],
         )
 
 
