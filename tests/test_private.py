@@ -51,7 +51,7 @@ def holders():
     """One of everything that holds private data, with the planted number in it."""
     array, table = np.full(2, PLANTED), np.full((2, 1), PLANTED)
     component = StudentT(location=array, precision=np.diag(array), df=5.0)
-    rows = Rows(design=table, weight=None, geometry="cube", response=array)
+    rows = Rows(features=table, weight=None, geometry="cube", response=array)
     return {
         "rows": rows,
         "design": Design(design=table, response=table),

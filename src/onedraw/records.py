@@ -19,7 +19,7 @@ array([[ 1.11022302e-16],
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 
@@ -33,12 +33,19 @@ LARGEST = 2.0**53
 
 def held(values: Array) -> Array:
     """The values, not beyond +-``LARGEST``. Where none is, the array itself: it may be a large memory map."""
-    return np.clip(values, -LARGEST, LARGEST) if _size(values) > LARGEST else values
+    size = _size(values)
+    if math.isnan(size):
+        raise _not_finite()
+    return np.clip(values, -LARGEST, LARGEST) if size > LARGEST else values
 
 
 def _size(values: Array) -> float:
     """The largest size of a value; not a number if one is not."""
     return max(float(values.max()), -float(values.min())) if values.size else 0.0
+
+
+def _not_finite() -> InvalidInput:
+    return InvalidInput("Expected finite records, got NaN or infinite values. Remove or impute them.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -47,20 +54,19 @@ class Records(Block):
 
     features: Array
     response: Array
+    known: InitVar[bool] = False
+    """Whether all numbers are known to be finite and held, as those of other records are."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, known: bool) -> None:
         if self.features.ndim != 2 or self.response.shape != self.features.shape[:1]:
             raise InvalidInput(
                 f"Expected features (n, d) and response (n,), got shapes {self.features.shape} and "
                 f"{self.response.shape}."
             )
-        for name in ("features", "response"):
+        for name in () if known else ("features", "response"):
             values = getattr(self, name)
-            size = _size(values)
-            if not math.isfinite(size):
-                raise InvalidInput(
-                    "Expected finite records, got NaN or infinite values. Remove or impute them."
-                )
+            if not math.isfinite(size := _size(values)):
+                raise _not_finite()
             if size > LARGEST:
                 object.__setattr__(self, name, np.clip(values, -LARGEST, LARGEST))
 
@@ -73,4 +79,4 @@ class Records(Block):
         return len(self.response), int(self.features.shape[1])
 
     def take(self, rows: Rows) -> Records:
-        return Records(features=self.features[rows], response=self.response[rows])
+        return Records(features=self.features[rows], response=self.response[rows], known=True)

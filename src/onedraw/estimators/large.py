@@ -133,4 +133,4 @@ def in_working_units(estimator: Any, features: Any, target: Any, model: Any) -> 
         response = estimator._coded(target, model)
         # Held before they are checked: in working units a finite number may overflow.
         features, response = held(model.scale_features(features)), held(model.scale_response(response))
-        return Records(features=features, response=response)
+        return Records(features=features, response=response, known=True)

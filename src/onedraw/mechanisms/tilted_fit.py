@@ -60,7 +60,7 @@ from onedraw.tilted.scores import ScoreProducts, TotalScore
 from onedraw.tilted.solver import AtPoint
 from onedraw.tilted.sums import SlopeAndCurvature
 from onedraw.tilted.terms import Terms
-from onedraw.tilted.units import SizeCounts, UnitTerms
+from onedraw.tilted.units import UnitTerms
 from onedraw.tilted.unpulled import unpulled
 from onedraw.tilted.weights import Weighing
 from onedraw.types import Array
@@ -241,7 +241,7 @@ class TiltedFit(Mechanism):
         def fitted(units: tuple[float, ...], table: Table) -> Computed:
             return self._fitted(units, table, rng)
 
-        return staged(records, SizeCounts(), chosen, fitted, look)
+        return staged(records, terms_of_units.kernel, chosen, fitted, look)
 
     def _fitted(self, given: tuple[float, ...], records: Table, rng: np.random.Generator) -> Computed:
         """The fit of features that are divided by these numbers: public or private, 1 within bounds."""
