@@ -40,7 +40,16 @@ from onedraw.simulated import Design
 from onedraw.types import Array
 
 MOST_ROWS = 50_000
-NOT_SIMULATED = ("columns", "feature_bounds", "classes", "target_bounds", "ledger", "dataset", "random_state")
+NOT_SIMULATED = (
+    "columns",
+    "feature_bounds",
+    "classes",
+    "target_bounds",
+    "exposure_bounds",
+    "ledger",
+    "dataset",
+    "random_state",
+)
 """Options of the estimator that a table in working units has no use for."""
 
 

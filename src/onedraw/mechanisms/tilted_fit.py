@@ -3,13 +3,14 @@
 
 Released is the minimiser of
 
-    sum_i omega_i f(y_i, z_i.theta) + (R/2) |theta - theta_0|^2 + b.theta
+    sum_i omega_i f(y_i, z_i.theta + o_i) + (R/2) |theta - theta_0|^2 + b.theta
 
 with a random b of known law, a public ridge R, and weights omega that keep far-out rows from counting too
-much. Its error is that of the non-private fit plus noise of order p/(n epsilon). With ``inference`` a noisy
-curvature of the objective at the minimiser is released as well: together they give intervals, and estimates
-without the pull of the ridge, which are then released in place of the minimiser. A model with a
-residual scale adds the total of its squared scores, robust errors the matrix of their products.
+much; o is the offset of a record (of counts, the logarithm of its exposure), 0 where it has none. The error
+is that of the non-private fit plus noise of order p/(n epsilon). With ``inference`` a noisy curvature of the
+objective at the minimiser is released as well: together they give intervals, and estimates without the pull
+of the ridge, which are then released in place of the minimiser. A model with a residual scale adds the total
+of its squared scores, robust errors the matrix of their products.
 
 Guarantee:
     Pure epsilon-DP for every data set, without bounds on features or response, under both relations and with
@@ -110,6 +111,7 @@ class TiltedFit(Mechanism):
     requirements: ClassVar[Requirements] = Requirements(
         families=tuple(RECIPES),
         delta="optional",
+        offset=True,
         prefer="accuracy: its noise vanishes as the number of records grows",
     )
 

@@ -14,7 +14,9 @@ r v |z| |theta|, r = min(p, COLUMNS) + ceil(p/COLUMNS), which changes the slope 
 slope itself carries ``accuracy`` B; products and sums over ``CHUNK`` rows in any order, then of chunks in
 pairs and at last of blocks in pairs, carry (CHUNK + PAIRWISE) v relative to the sum of absolute terms. A row
 contributes omega |z|_2 <= sqrt(p) and omega |z|_2^2 <= p. So per record: B sqrt(p) (accuracy + (CHUNK +
-PAIRWISE) v) + c1 p (r + q + 6) v |theta|; a first-order bound, taken twice.
+PAIRWISE) v) + c1 p (r + q + 6) v |theta|; a first-order bound, taken twice. Adding an offset rounds once
+more: v |z| |theta|, which the 6 leave room for, and v times the offset, which ``accuracy`` includes
+(``count_loss``).
 
 *Many records.* The bound grows with n, and the residual that the noise pays for does not: at 11 columns
 doubles end at 5 million records. ``precise`` sums take every step in the long doubles of the platform, with v
@@ -139,7 +141,7 @@ class Slope:
         chunks = []
         for part in _pieces(rows):
             z: Array = part.design.astype(kind, copy=False)
-            slope = self.loss.slope(part.response, _predictor(z, theta))
+            slope = self.loss.slope(part.response, _predictor(z, theta, part.offset))
             chunks.append(_chunk_sums(z, _times_weight(slope, part)))
         return (_pairwise_sum(chunks, self.theta.shape),)
 
@@ -157,7 +159,8 @@ class SlopeAndCurvature:
         chunks, total = [], np.zeros((q, q, p, p))
         for part in _pieces(rows):
             z = part.design
-            slope, curvature = self.loss.slope_and_curvature(part.response, _predictor(z, self.theta))
+            eta = _predictor(z, self.theta, part.offset)
+            slope, curvature = self.loss.slope_and_curvature(part.response, eta)
             chunks.append(_chunk_sums(z, _times_weight(slope, part)))
             curvature = _times_weight(curvature, part)
             _add_curvature(total, z, curvature, np.float32 if self.quick else np.float64)
@@ -178,6 +181,7 @@ class _Piece:
     design: Array
     response: Any
     weight: Array | None
+    offset: Array | None
 
 
 def _pieces(rows: Rows) -> list[_Piece]:
@@ -188,16 +192,19 @@ def _pieces(rows: Rows) -> list[_Piece]:
             design=rows.design[first : first + size],
             response=rows.response[first : first + size],
             weight=None if rows.weight is None else rows.weight[first : first + size],
+            offset=None if rows.offset is None else rows.offset[first : first + size],
         )
         for first in range(0, len(rows), size)
     ]
 
 
-def _predictor(z: Array, theta: Array) -> Array:
+def _predictor(z: Array, theta: Array, offset: Array | None) -> Array:
     weights = theta[0] if len(theta) == 1 else theta.T
     total = z[:, :COLUMNS] @ weights[:COLUMNS]
     for first in range(COLUMNS, len(weights), COLUMNS):
         total += z[:, first : first + COLUMNS] @ weights[first : first + COLUMNS]
+    if offset is not None:  # of losses with one predictor
+        total += offset
     return np.asarray(total)
 
 

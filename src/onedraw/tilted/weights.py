@@ -50,12 +50,16 @@ BLOCK_CELLS = 1 << 15
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Rows(Block):
-    """Working rows (n, p), the intercept's 1 last, their weights (n,), None if all are 1, and responses."""
+    """Working rows (n, p), the intercept's 1 last, their weights (n,), None if all are 1, and responses.
+
+    ``offset`` (n,) is added to the predictors. It is no part of the rows, and changes no weight.
+    """
 
     design: Array
     weight: Array | None
     geometry: Geometry
     response: Array | None = None
+    offset: Array | None = None
 
     def __len__(self) -> int:
         return len(self.design)
@@ -74,6 +78,7 @@ class Rows(Block):
             design=self.design[rows],
             weight=None if self.weight is None else self.weight[rows],
             response=None if self.response is None else self.response[rows],
+            offset=None if self.offset is None else self.offset[rows],
         )
 
 
@@ -95,7 +100,7 @@ class Weighing:
             rows = cube_rows(features, bounds=unit, fit_intercept=self.fit_intercept)
         else:
             rows = ball_rows(features, units=np.array(self.units), fit_intercept=self.fit_intercept)
-        return replace(rows, response=records.response)
+        return replace(rows, response=records.response, offset=records.offset)
 
 
 def cube_rows(features: Array, *, bounds: Array, fit_intercept: bool = True) -> Rows:
