@@ -56,6 +56,18 @@ def test_a_seed_gives_the_same_release_wherever_the_records_are(
     assert found.num_records == 6000
 
 
+def test_exposures_are_read_with_their_records(exposed, small_look, scans):
+    table, estimator = exposed
+    streamed = estimator().fit(pa.table(table), target="died").release_
+    assert len(scans) == 1
+    together = estimator().fit(pd.DataFrame(table)).release_
+    np.testing.assert_allclose(streamed.draws, together.draws, atol=1e-9, rtol=0)
+    assert streamed.model == together.model
+    assert streamed.estimate.coef[0, 0, 0] == pytest.approx(1.0, abs=0.2)
+    with pytest.raises(InvalidInput, match="is one of its columns"):
+        estimator().fit(pa.table(table), target="died", exposure=table["years"])
+
+
 def test_the_tilted_fit_with_its_curvature_takes_four_passes(folder, small_look, scans, logistic):
     estimator = logistic(mechanism=TiltedFit(inference=True)).fit(
         ds.dataset(folder, format="parquet"), target="died"

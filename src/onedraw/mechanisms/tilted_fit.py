@@ -203,6 +203,13 @@ class TiltedFit(Mechanism):
         return self.terms_of_fit
 
     @property
+    def own_assumptions(self) -> tuple[str, ...]:
+        offset = self.model.offset
+        if offset is None or offset.is_log:
+            return ()
+        return (f"Exposures ({offset.name!r}) below {offset.bounds[0]:g} count as {offset.bounds[0]:g}.",)
+
+    @property
     def cautions(self) -> tuple[Caution, ...]:
         units = self.terms_of_units
         if units is None:

@@ -74,8 +74,8 @@ class Offset:
 
     @property
     def told(self) -> str:
-        """What the means of the model are, for a sentence."""
-        return f"offset {self.name}" if self.is_log else f"rates per unit of {self.name}"
+        """What the means of the model are, for a sentence; a name from a file is quoted."""
+        return f"with offset {self.name!r}" if self.is_log else f"rates per unit of {self.name!r}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -98,6 +98,11 @@ class RegressionModel:
         """What users call such a model: "logistic", "linear" and so on."""
         return self.family.kind
 
+    def describe(self) -> str:
+        """Which regression this is and what its coefficients are of, in words."""
+        told = str(self.family.describe(self.classes))
+        return told if self.offset is None else f"{told}; {self.offset.told}"
+
     @property
     def scale_floor(self) -> float | None:
         """The smallest scale, in working units like the scale that it bounds; None if there is no scale."""
