@@ -3,13 +3,14 @@
 
 Released is the minimiser of
 
-    sum_i omega_i f(y_i, z_i.theta) + (R/2) |theta - theta_0|^2 + b.theta
+    sum_i omega_i f(y_i, z_i.theta + o_i) + (R/2) |theta - theta_0|^2 + b.theta
 
 with a random b of known law, a public ridge R, and weights omega that keep far-out rows from counting too
-much. Its error is that of the non-private fit plus noise of order p/(n epsilon). With ``inference`` a noisy
-curvature of the objective at the minimiser is released as well: together they give intervals, and estimates
-without the pull of the ridge, which are then released in place of the minimiser. A model with a
-residual scale adds the total of its squared scores, robust errors the matrix of their products.
+much; o is the offset of a record (of counts, the logarithm of its exposure), 0 where it has none. The error
+is that of the non-private fit plus noise of order p/(n epsilon). With ``inference`` a noisy curvature of the
+objective at the minimiser is released as well: together they give intervals, and estimates without the pull
+of the ridge, which are then released in place of the minimiser. A model with a residual scale adds the total
+of its squared scores, robust errors the matrix of their products.
 
 Guarantee:
     Pure epsilon-DP for every data set, without bounds on features or response, under both relations and with
@@ -112,6 +113,7 @@ class TiltedFit(Mechanism):
     requirements: ClassVar[Requirements] = Requirements(
         families=tuple(RECIPES),
         delta="optional",
+        offset=True,
         prefer="accuracy: its noise vanishes as the number of records grows",
     )
 
@@ -201,6 +203,13 @@ class TiltedFit(Mechanism):
         if self.terms_of_fit is None:
             raise uncalibrated()
         return self.terms_of_fit
+
+    @property
+    def own_assumptions(self) -> tuple[str, ...]:
+        offset = self.model.offset
+        if offset is None or offset.is_log:
+            return ()
+        return (f"Exposures ({offset.name!r}) below {offset.bounds[0]:g} count as {offset.bounds[0]:g}.",)
 
     @property
     def cautions(self) -> tuple[Caution, ...]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The minimiser of a tilted objective, with a certified residual, in a few passes over the records.
 
-    J(theta) = sum_i omega_i f(y_i, z_i.theta) + (ridge/2) |theta|^2 + tilt.theta.
+    J(theta) = sum_i omega_i f(y_i, z_i.theta + o_i) + (ridge/2) |theta|^2 + tilt.theta.
 
 Guarantee:
     The point returned has a gradient of Euclidean norm at most ``residual``, including what rounding may have

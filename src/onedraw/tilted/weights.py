@@ -55,6 +55,7 @@ class Rows(Block):
 
     z is a row of ``features`` (n, d) times ``factor`` (d,), then the intercept's 1 where there is one. The
     features stay in memory as they are: sums over rows bring parameters to their units, and back.
+    ``offset`` (n,) is added to the predictors. It is no part of the rows, and changes no weight.
     """
 
     features: Array
@@ -66,6 +67,7 @@ class Rows(Block):
     response: Array | None = None
     given: Array | None = None
     """The responses of the records, where ``response`` is what a stage has made of them."""
+    offset: Array | None = None
 
     def __len__(self) -> int:
         return len(self.features)
@@ -97,6 +99,7 @@ class Rows(Block):
             weight=None if self.weight is None else self.weight[rows],
             response=None if self.response is None else self.response[rows],
             given=None if self.given is None else self.given[rows],
+            offset=None if self.offset is None else self.offset[rows],
         )
 
 
@@ -118,7 +121,7 @@ class Weighing:
             rows = cube_rows(features, bounds=unit, fit_intercept=self.fit_intercept)
         else:
             rows = ball_rows(features, units=np.array(self.units), fit_intercept=self.fit_intercept)
-        return replace(rows, response=records.response)
+        return replace(rows, response=records.response, offset=records.offset)
 
 
 def cube_rows(features: Array, *, bounds: Array, fit_intercept: bool = True) -> Rows:

@@ -6,7 +6,8 @@ Edge cases:
     studied, no records, and features whose units may have made all rows count for nothing.
 
 *The number of records.* Where it is public, the effective number (the sum of the weights) has a prior
-around it. Where it is private, the prior is wide and centred at what the released curvature itself says.
+around it. Where it is private, or nothing public says how much a record curves (counts with exposures), the
+prior is wide and centred at what the released curvature itself says.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ def _count(
     release: Release, reading: Reading, theta: Array, curvature: Array, sd: float
 ) -> tuple[float, float]:
     """The centre and the spread of the prior of the effective number of records."""
-    if release.num_records is not None:
+    if release.num_records is not None and reading.level is not None:
         bounded = release.model.feature_bounds is not None or not release.model.num_features
         known = reading.level == 1.0 and bounded
         return reading.level * release.num_records, BOUNDED_SD if known else WEIGHTED_SD
