@@ -74,9 +74,9 @@ def _is_of_a_value(error: Exception) -> bool:
     return module.partition(".")[0] not in READERS
 
 
-def numbers(y: AnyArray) -> Array:
+def numbers(y: AnyArray, name: str = "y") -> Array:
     """The response as floats."""
-    with unquoted("y"):
+    with unquoted(name):
         return np.asarray(y, dtype=np.float64)
 
 

@@ -106,6 +106,8 @@ class Stream(Withheld):
                 low, high = np.searchsorted(here, [first, first + len(block)])
                 parts.append(block.take(here[low:high] - first))
                 first += len(block)
+        if not first:
+            checks(self.empty)
         self.seen.look = joined([self.empty, *parts])
 
     def settled(self) -> Any:
