@@ -22,7 +22,7 @@ array([[ 1.11022302e-16],
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 
@@ -38,12 +38,19 @@ FARTHEST = 40.0
 
 def held(values: Array) -> Array:
     """The values, not beyond +-``LARGEST``. Where none is, the array itself: it may be a large memory map."""
-    return np.clip(values, -LARGEST, LARGEST) if _size(values) > LARGEST else values
+    size = _size(values)
+    if math.isnan(size):
+        raise _not_finite()
+    return np.clip(values, -LARGEST, LARGEST) if size > LARGEST else values
 
 
 def _size(values: Array) -> float:
     """The largest size of a value; not a number if one is not."""
     return max(float(values.max()), -float(values.min())) if values.size else 0.0
+
+
+def _not_finite() -> InvalidInput:
+    return InvalidInput("Expected finite records, got NaN or infinite values. Remove or impute them.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -56,8 +63,10 @@ class Records(Block):
     features: Array
     response: Array
     offset: Array | None = None
+    known: InitVar[bool] = False
+    """Whether features and response are known to be finite and held, as those of other records are."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, known: bool) -> None:
         if self.features.ndim != 2 or self.response.shape != self.features.shape[:1]:
             raise InvalidInput(
                 f"Expected features (n, d) and response (n,), got shapes {self.features.shape} and "
@@ -65,15 +74,13 @@ class Records(Block):
             )
         if self.offset is not None and self.offset.shape != self.response.shape:
             raise InvalidInput(f"Expected an offset for each record, got shape {self.offset.shape}.")
-        for name, largest in (("features", LARGEST), ("response", LARGEST), ("offset", FARTHEST)):
+        limits = {"offset": FARTHEST} | ({} if known else {"features": LARGEST, "response": LARGEST})
+        for name, largest in limits.items():
             values = getattr(self, name)
             if values is None:
                 continue
-            size = _size(values)
-            if not math.isfinite(size):
-                raise InvalidInput(
-                    "Expected finite records, got NaN or infinite values. Remove or impute them."
-                )
+            if not math.isfinite(size := _size(values)):
+                raise _not_finite()
             if size > largest:
                 object.__setattr__(self, name, np.clip(values, -largest, largest))
 
@@ -87,4 +94,4 @@ class Records(Block):
 
     def take(self, rows: Rows) -> Records:
         offset = None if self.offset is None else self.offset[rows]
-        return Records(features=self.features[rows], response=self.response[rows], offset=offset)
+        return Records(features=self.features[rows], response=self.response[rows], offset=offset, known=True)

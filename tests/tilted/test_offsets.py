@@ -105,7 +105,7 @@ def test_released_minimisers_follow_the_density_with_offsets():
     loss = CappedCounts(cap=CAP)
     fit = calibrate(loss, epsilon=EPSILON, dim=1, geometry="cube")
     counts, offsets = np.array([0.0, 2.0, 9.0, 9.0, 9.0]), np.array([-3.0, 0.5, 4.0, -2.0, -2.0])
-    rows = Rows(design=np.ones((5, 1)), weight=None, geometry="cube", offset=offsets)
+    rows = Rows(features=np.ones((5, 1)), weight=None, geometry="cube", offset=offsets)
     rng = np.random.default_rng(0)
     drawn = [tilted_fit(loss, rows, counts, fit, rng)[0, 0] for _ in range(500)]
 
@@ -127,7 +127,7 @@ def some_rows(n=3000, seed=0, weight=None):
     design = np.column_stack([rng.uniform(-1.0, 1.0, (n, 2)), np.ones(n)])
     offset = rng.uniform(-1.5, 1.5, n)
     counts = rng.poisson(np.exp(design @ [0.8, -0.4, 0.3] + offset)).astype(float)
-    return Rows(design=design, weight=weight, geometry="cube", response=counts, offset=offset)
+    return Rows(features=design, weight=weight, geometry="cube", response=counts, offset=offset)
 
 
 @pytest.mark.parametrize("dispersion", [None, 1.5])
@@ -135,7 +135,7 @@ def test_slope_and_curvature_are_taken_at_predictors_with_offsets(dispersion):
     """An offset is a further column of the design with coefficient 1, whose own slopes nobody looks at."""
     loss, theta = CappedCounts(cap=5, dispersion=dispersion), np.array([[0.3, -0.2, 0.1]])
     rows = some_rows(weight=np.random.default_rng(1).uniform(0.1, 1.0, 3000))
-    wide = replace(rows, design=np.column_stack([rows.design, rows.offset]), offset=None)
+    wide = replace(rows, features=np.column_stack([rows.design, rows.offset]), offset=None)
     slope, curvature = rows.sum(SlopeAndCurvature(loss, theta))
     more, larger = wide.sum(SlopeAndCurvature(loss, np.append(theta, 1.0)[None]))
     assert slope == pytest.approx(more[:, :3])
@@ -153,7 +153,7 @@ def test_rounding_is_within_its_bound_at_the_farthest_offsets():
     design = np.column_stack([rng.uniform(-1.0, 1.0, n), np.ones(n)])
     counts = rng.integers(0, 2, n).astype(float)
     offset = np.where(rng.random(n) < 0.5, -FARTHEST, FARTHEST) + rng.uniform(-3.0, 3.0, n).clip(-2.0, 2.0)
-    rows = Rows(design=design, weight=None, geometry="cube", response=counts, offset=offset)
+    rows = Rows(features=design, weight=None, geometry="cube", response=counts, offset=offset)
     theta = np.array([[30.0, -np.sign(offset[0]) * 38.0]])
     exact = design.astype(np.longdouble) @ theta[0].astype(np.longdouble) + offset
     slope = -np.expm1(-np.exp(exact)) - counts
@@ -180,7 +180,7 @@ def test_the_minimiser_is_found_at_the_farthest_offsets():
     offset = rng.choice([-FARTHEST, 0.0, FARTHEST], n)
     design = np.column_stack([rng.choice([-1.0, 1.0], n), np.ones(n)])
     for counts in (np.zeros(n), np.full(n, 9.0), rng.choice([0.0, 9.0], n)):
-        rows = Rows(design=design, weight=None, geometry="cube", response=counts, offset=offset)
+        rows = Rows(features=design, weight=None, geometry="cube", response=counts, offset=offset)
         sums = Sums(loss=CappedCounts(cap=CAP), table=rows)
         theta = minimise(sums, ridge=9.0, tilt=np.array([[20.0, -3.0]]), residual=1e-5, rng=rng)
         slope = sums.gradient(theta) + 9.0 * theta + [[20.0, -3.0]]

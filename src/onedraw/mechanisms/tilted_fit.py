@@ -51,9 +51,11 @@ from onedraw.mechanisms.base import SOLVED, Computed, Mechanism, Requirements, u
 from onedraw.privacy.request import Request
 from onedraw.release import Grid, Statistic, coefficient_step, scale_step
 from onedraw.samplers.base import Evidence
-from onedraw.tables.base import Table
+from onedraw.tables.base import Sums, Table
+from onedraw.tables.foresight import staged
 from onedraw.tilted.curvature import CurvatureLaw, NoisyCurvature, curvature_law, total_scale
 from onedraw.tilted.laws import GaussianLaw
+from onedraw.tilted.quantiles import Drawn
 from onedraw.tilted.recipes import RECIPES, Fitted, recipe_of
 from onedraw.tilted.scores import ScoreProducts, TotalScore
 from onedraw.tilted.solver import AtPoint
@@ -235,17 +237,25 @@ class TiltedFit(Mechanism):
         """Entries of a working row."""
         return int(self.model.num_features) + int(self.model.fit_intercept)
 
-    def _units(self, records: Table, rng: np.random.Generator) -> Array:
-        """What features are divided by (d,): a public number, or a private one; 1 within bounds."""
-        if self.terms_of_units is not None:
-            return self.terms_of_units.release(records, rng)
-        return np.full(self.model.num_features, 1.0 if self._bounded else self.cut)
-
     def _computed(self, records: Table, rng: np.random.Generator) -> Computed:
-        units = self._units(records, rng)
-        weighing = Weighing(
-            fit_intercept=self.model.fit_intercept, units=None if self._bounded else tuple(units.tolist())
-        )
+        terms_of_units, num_records = self.terms_of_units, records.shape[0]
+        if terms_of_units is None:
+            unit = 1.0 if self._bounded or self.cut is None else self.cut
+            return self._fitted((unit,) * self.model.num_features, records, rng)
+        look, noise = records.look(rng), Drawn(rng)
+
+        def chosen(sums: Sums) -> tuple[float, ...]:
+            return tuple(terms_of_units.chosen(sums[0], num_records, noise.again()).tolist())
+
+        def fitted(units: tuple[float, ...], table: Table) -> Computed:
+            return self._fitted(units, table, rng)
+
+        return staged(records, terms_of_units.kernel, chosen, fitted, look)
+
+    def _fitted(self, given: tuple[float, ...], records: Table, rng: np.random.Generator) -> Computed:
+        """The fit of features that are divided by these numbers: public or private, 1 within bounds."""
+        units = np.array(given)
+        weighing = Weighing(fit_intercept=self.model.fit_intercept, units=None if self._bounded else given)
         rows: Table = records.map(weighing)
         terms = self.terms.counted(records.shape[0], rng)
         found = recipe_of(self.model)(rows, weighing.geometry, terms, rng, self._wanted)

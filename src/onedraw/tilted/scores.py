@@ -14,7 +14,7 @@ Guarantee:
 >>> from onedraw.tilted.losses import Logistic
 >>> from onedraw.tilted.weights import Rows
 >>> design, response = np.array([[1.0, 1.0], [-1.0, 1.0]]), np.array([0.0, 1.0])
->>> rows = Rows(design=design, weight=None, geometry="cube", response=response)
+>>> rows = Rows(features=design, weight=None, geometry="cube", response=response)
 >>> rows.sum(ScoreProducts(Logistic(), np.zeros((1, 2))))[0]                 # scores of 1/2 and -1/2
 array([[0.5, 0. ], [0. , 0.5]])
 >>> rows.sum(TotalScore(Logistic(), np.zeros((1, 2))))[0]
