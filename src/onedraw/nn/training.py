@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 
 from onedraw._extras import optional
+from onedraw._progress import progress
 from onedraw.nn.accounting import Sampling
 from onedraw.nn.objectives import Objective
 from onedraw.records import Records
@@ -87,7 +88,7 @@ def poisson_batch(rng: np.random.Generator, num_records: int, rate: float) -> An
 def train(objective: Objective, start: Array, records: Records, run: Run, rng: np.random.Generator) -> Array:
     """The last parameters (p,) of a run from ``start``. Differentially private, but off the public grid."""
     jax_numpy = modules().jax.numpy
-    with _quiet_double_precision():
+    with _quiet_double_precision(), progress("Training", run.sampling.steps) as advance:
         summed, update, begin = _compiled(objective, run.optimiser)
         parameters = objective.project(jax_numpy.asarray(start))
         state = begin(parameters)
@@ -101,6 +102,7 @@ def train(objective: Objective, start: Array, records: Records, run: Run, rng: n
             noisy = total + run.noise * rng.standard_normal(len(start))
             gradient = noisy / run.expected
             parameters, state = update(parameters, state, gradient, shared, run.learning_rate)
+            advance(1)
         return np.array(parameters)
 
 
