@@ -33,10 +33,11 @@ from onedraw.samplers import Evidence
 from onedraw.samplers.base import Draws
 from onedraw.samplers.envelope import Mixture, StudentT
 from onedraw.samplers.modes import Mode
+from onedraw.tables.foresight import Foreseen, _Choice
 from onedraw.tables.stream import Stream
 from onedraw.tilted.losses import Logistic
-from onedraw.tilted.quantiles import Counted
-from onedraw.tilted.solver import Solution
+from onedraw.tilted.quantiles import Counted, Drawn
+from onedraw.tilted.solver import Approach, Solution
 from onedraw.tilted.sums import Sums
 from onedraw.tilted.weights import Rows
 from onedraw.tilted.windows import Filled
@@ -50,12 +51,16 @@ def holders():
     """One of everything that holds private data, with the planted number in it."""
     array, table = np.full(2, PLANTED), np.full((2, 1), PLANTED)
     component = StudentT(location=array, precision=np.diag(array), df=5.0)
-    rows = Rows(design=table, weight=None, geometry="cube", response=array)
+    rows = Rows(features=table, weight=None, geometry="cube", response=array)
     return {
         "rows": rows,
         "design": Design(design=table, response=table),
         "sums": Sums(loss=Logistic(), table=rows),
         "solution": Solution(theta=table, taken=((np.diag(array),),)),
+        "approach": Approach(objective=None, theta=table, moved=table, certified=False),
+        "choice": (choice := _Choice(table=rows, kernel=list, chosen=list, foreseen=PLANTED)),
+        "foreseen": Foreseen(held=rows, choice=choice),
+        "noise": Drawn(PLANTED),
         "counts": Counted(up_to=array, num_values=int(PLANTED)),
         "windows": Filled(listed=[(array, array, array)], num_values=int(PLANTED)),
         "stream": Stream(source=[PLANTED], read=list, empty=Records(features=table, response=array)),

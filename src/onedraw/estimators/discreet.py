@@ -57,9 +57,9 @@ def unquoted(name: str) -> Iterator[None]:
         raise
 
 
-def numbers(y: AnyArray) -> Array:
+def numbers(y: AnyArray, name: str = "y") -> Array:
     """The response as floats."""
-    with unquoted("y"):
+    with unquoted(name):
         return np.asarray(y, dtype=np.float64)
 
 

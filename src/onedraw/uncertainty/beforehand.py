@@ -60,6 +60,18 @@ def expected_intervals(
             never=True,
             advice=(Set("inference", True, of="TiltedFit", named="tilted_fit"),),
         )
+    if model.offset is not None and not model.family.is_canonical:
+        return Expected(
+            reason=f"Intervals of {model.kind} counts with exposures are not known: how much counts vary "
+            "depends on their means, which the exposures hide.",
+            never=True,
+        )
+    if not model.fit_intercept and model.offset is not None:
+        return Expected(
+            reason="Intervals of counts with exposures need an intercept, whose curvature shows their mean.",
+            never=True,
+            advice=(Set("fit_intercept", True),),
+        )
     if not model.fit_intercept and model.family.has_scale:
         return Expected(
             reason="Intervals of a linear model need an intercept, whose curvature shows the spread.",
