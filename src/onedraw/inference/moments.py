@@ -47,6 +47,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from onedraw.types import Array
@@ -163,6 +164,6 @@ class MomentSpace:
 
 
 @lru_cache(maxsize=64)
-def lower_pairs(size: int) -> tuple[Array, Array]:
+def lower_pairs(size: int) -> tuple[NDArray[np.intp], ...]:
     """Rows and columns of the strict lower triangle."""
-    return np.tril_indices(size, -1)
+    return tuple(np.asarray(side, dtype=np.intp) for side in np.tril_indices(size, -1))
