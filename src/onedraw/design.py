@@ -87,7 +87,12 @@ class Design(Block):
     def rows(self, rows: Rows) -> tuple[Array, Array]:
         """Responses and design of some records."""
         y = self.response if self.response is ALL_ZERO else self.response[rows]
-        return y, self.design[rows]
+        return y, self.design[rows] if isinstance(rows, slice) else self._by_record[rows]
+
+    @functools.cached_property
+    def _by_record(self) -> Array:
+        """The design with each record contiguous: a few records at random places are then read at once."""
+        return np.ascontiguousarray(self.design)
 
 
 @dataclass(frozen=True, kw_only=True)

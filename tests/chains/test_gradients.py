@@ -174,7 +174,7 @@ def test_langevin_steps_have_the_right_stationary_law():
 
 def test_the_noise_of_langevin_steps_is_what_the_accountant_asks_for(monkeypatch):
     """Against the privacy-loss distributions of dp-accounting, within 1% of epsilon: no more, no less."""
-    accounting = pytest.importorskip("onedraw.nn.accounting")
+    accounting = pytest.importorskip("onedraw.privacy.subsampled")
     pytest.importorskip("dp_accounting")
     monkeypatch.setattr("onedraw.mechanisms.private_sgld.LARGEST", 1e9)
     mechanism = calibrated(PrivateSGLD, steps=400, weight=1.0)

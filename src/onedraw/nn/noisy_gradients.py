@@ -2,7 +2,7 @@
 """What mechanisms by noisy gradients share: a schedule of public numbers, and a run that follows it.
 
 Guarantee:
-    (epsilon, delta)-DP by ``onedraw.nn.training`` with the noise of ``onedraw.nn.accounting``. Neither the
+    (epsilon, delta)-DP by ``onedraw.nn.training`` with the noise of ``onedraw.privacy.subsampled``. Neither the
     sampling rate nor the number of steps nor the noise depends on the data: they follow from a number of
     records that is public, or declared. A declared number need not be the true one for the guarantee to hold.
 
@@ -34,7 +34,7 @@ from onedraw.errors import InvalidInput
 from onedraw.mechanisms._scale import with_floor
 from onedraw.mechanisms.base import uncalibrated
 from onedraw.mechanisms.drawing import GridMechanism
-from onedraw.nn.accounting import Sampling, noise_multiplier
+from onedraw.privacy.subsampled import Sampling, noise_multiplier
 from onedraw.nn.likelihood import known_loss
 from onedraw.nn.objectives import Objective
 from onedraw.nn.training import OPTIMISERS, Run, modules, train

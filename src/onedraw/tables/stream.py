@@ -7,7 +7,7 @@ Guarantee:
     A pass that does not raises ``TableError``, and nothing is released. (CRC-32 finds accidents; whoever
     forges files between two passes of his own fit has the records anyway.)
 
-The first pass is that of ``check``: it lets a mechanism refuse records before anything is charged, notes the
+The first pass is that of ``check``: it lets a mechanism refuse records before anything is computed, notes the
 checksums and takes the look.
 """
 

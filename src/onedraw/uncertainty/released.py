@@ -20,7 +20,8 @@ from onedraw.errors import InvalidInput
 from onedraw.inference import Released, RobustScore, ScoreLaw, TiltLaw
 from onedraw.inference.curvature import row_law
 from onedraw.release import Release
-from onedraw.tilted.laws import BallLaw, ClassCubeLaw, CubeLaw, GaussianLaw
+from onedraw.tilted.laws import BallLaw, ClassLaw, CubeLaw, GaussianLaw
+from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
 from onedraw.uncertainty.readings import READINGS, Reading
 
@@ -137,11 +138,12 @@ def _tilt(release: Release, unit: float) -> TiltLaw:
     """The law of the tilt, in units of the parameters' unit."""
     model, size, q = release.model, release.model.num_location, release.model.family.num_predictors
     bounded = model.feature_bounds is not None or not model.num_features
-    one: CubeLaw | BallLaw | GaussianLaw | ClassCubeLaw = BallLaw(dim=size, scale=1.0)
+    geometry: Geometry = "cube" if bounded else "ball"
+    one: CubeLaw | BallLaw | GaussianLaw | ClassLaw = BallLaw(dim=size, scale=1.0)
     if release.statistics["tilt_is_gaussian"].values[0]:
         one = GaussianLaw(dim=size, scale=1.0)
-    elif bounded and q > 1:
-        one = ClassCubeLaw(classes=q + 1, columns=size // q, scale=1.0)
+    elif q > 1:
+        one = ClassLaw(classes=q + 1, columns=size // q, scale=1.0, geometry=geometry)
     elif bounded:
         one = CubeLaw(dim=size, scale=1.0)
     sd = release.statistics["tilt_sd"].values[0] / unit

@@ -35,7 +35,7 @@ from scipy import special
 
 from onedraw.mechanisms import Shape
 from onedraw.nn import DPSGD, NetworkDraw
-from onedraw.nn.accounting import Sampling, noise_multiplier, spent_epsilon
+from onedraw.privacy.subsampled import Sampling, noise_multiplier, spent_epsilon
 from onedraw.nn.noisy_gradients import PRESETS
 from onedraw.nn.training import Run, train
 from onedraw.privacy.request import Request
