@@ -16,8 +16,8 @@ release one. Pure mechanisms get no delta.
 * The best of a cell has the smallest error against the truth; what is within a factor 1.1 of it is as good.
 
 * Repetition k of all cells comes before repetition k + 1 of any, and only whole repetitions are told, so that
-  all mechanisms and cells have equally many. A mechanism that refuses (``fast_mh`` without a gain) has no
-  row.
+  all mechanisms and cells have equally many. A mechanism that refuses (``fast_mh`` without a gain, intervals
+  with too few records) has no row.
 
 ``private_sgld, sampled`` takes a tenth of the records in a step. The rules are those of an earlier study of
 fewer repetitions, which was looked at; what has changed since are the decisions and the accounting of
@@ -216,7 +216,7 @@ def study(size: str, minutes: float, path: Path) -> None:
                 return
             try:
                 found = measure(name, n, d, epsilon, seed, centre)
-            except onedraw.CalibrationError:
+            except (onedraw.CalibrationError, onedraw.InvalidInput):
                 found = {"refused": True}
             with path.open("a") as file:
                 file.write(json.dumps({"key": (name, n, d, epsilon, seed), **found}) + "\n")

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from onedraw import Columns, LogisticRegression, Target
 from onedraw.errors import InvalidInput, TableError
 from onedraw.families import Bernoulli
 from onedraw.ledger import Ledger
@@ -58,6 +59,18 @@ def test_a_seed_gives_the_same_release_wherever_the_records_are(
     np.testing.assert_allclose(found.draws, expected.draws, atol=1e-9, rtol=0)
     assert found.guarantee == expected.guarantee
     assert found.num_records == 6000
+
+
+@pytest.mark.parametrize("named", [None, "died"])
+def test_the_target_may_be_named_by_the_declaration_or_by_the_fit(named, patients):
+    """Named by the fit alone it was counted among the features: charged, and then nothing was released."""
+    table = patients(300)
+    bounds = {name: (-5, 5) for name in table if name != "died"}
+    declared = Columns(bounds, Target(name=named, classes=[0, 1]))
+    model = LogisticRegression(epsilon=1.0, columns=declared, random_state=0)
+    found = model.fit(pa.table(table), target="died").release_
+    assert "died" not in found.model.features
+    assert len(found.model.features) == len(table) - 1
 
 
 def test_the_tilted_fit_with_its_curvature_takes_four_passes(folder, small_look, scans, logistic):

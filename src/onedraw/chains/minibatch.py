@@ -13,9 +13,9 @@ v^2. (Seita et al. 2017 and Heikkila et al. 2019 add normal noise of variance 2 
 it nearly logistic; a decision then has the same law up to the same accuracy, and a far larger bound on what
 it tells.)
 
-**Approximate in its target**: the mean of a batch is only about normal, terms in v^3 are left out, which moves
-probabilities by at most 0.0007, and a variance above 1/2 is taken for 1/2, which heats the target; steps and
-batches are chosen for variances below that. **Exact in its privacy**: the proof uses none of it.
+**Approximate in its target**: the mean of a batch is only about normal, terms in v^3 are left out, which
+moves probabilities by at most 0.0007, and a variance above 1/2 is taken for 1/2, which heats the target;
+steps and batches are chosen for variances below that. **Exact in its privacy**: the proof uses none of it.
 
 Guarantee:
     Let |r_i| <= b for every record, q = m/n, and for neighbours of n records each, one of them replaced,
@@ -27,9 +27,9 @@ Guarantee:
     DP. For small eta this is 2 b, what a step of Barker's rule on all records costs.
 
     *Proof.* (1) *Given the batch.* Replacing one of m numbers in [-b, b] moves t by at most 2 n b/m. With the
-    others fixed s^2 is (m - 1)/m^2 (x - their mean)^2 and a constant, so v moves by at most 4 V/m; and v <= v*,
-    as s^2 <= b^2. With T' = (1 - T^2)/2 the slopes of u are at most 1 + v/4 + v^2/8 in t, and in v at
-    most 1/2 + v/5, as |T| (1 - T^2) <= 0.385. So u moves by at most eta.
+    others fixed s^2 is (m - 1)/m^2 (x - their mean)^2 and a constant, so v moves by at most 4 V/m; and v <=
+    v*, as s^2 <= b^2. As T has slope (1 - T^2)/2, those of u are at most 1 + v/4 + v^2/8 in t, and 1/2 + v/5
+    in v, |T| (1 - T^2) being at most 0.385. So u moves by at most eta.
 
     (2) *Three mixtures.* Let p and p' be the probability of the move given that the batch holds the replaced
     record, before and after, and p0 given that it does not. All three are averages over the same choice of m
@@ -45,7 +45,7 @@ Guarantee:
     f(d - d') by convexity, and their sum is at most f of the sum, which is at most eta. If p0 < p', f(c') -
     f(-d') >= 0 may be left out, and f(c) - f(-d) <= f(c + d) <= f(eta); p0 > p likewise. []
 
-The published bound [Heikkila et al. 2019], on normal noise and by a general theorem on sampling, is a
+The published bound [Heikkila et al. 2019], on normal noise, is a
 divergence of order 2 of 0.4687 before sampling for batches of 100 at b = sqrt(m)/n; a decision with bounded
 range eta has 0.0229 there.
 

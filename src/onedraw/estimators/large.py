@@ -71,11 +71,12 @@ class Place:
         return cls(table=X, columns=replace(columns, target=replace(columns.target, name=name)), names=names)
 
     def header(self, *, public: bool) -> Header:
-        """Names of all columns and, if they are public, the number of rows."""
+        """Names of all columns but the target and, if it is public, the number of rows."""
+        features = tuple(name for name in self.names if name != self.columns.target.name)
         if not public:
-            return Header(features=self.names)
+            return Header(features=features)
         count = len(self.table) if _is_dask(self.table) else arrow.count_rows(self.table)
-        return Header(features=self.names, num_records=count)
+        return Header(features=features, num_records=count)
 
     def encoding(self) -> Any:
         """How rows become features; a declaration that needs them all in memory is refused."""

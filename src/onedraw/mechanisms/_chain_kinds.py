@@ -49,7 +49,7 @@ class FilteredChain(ChainMechanism):
     lengths: ClassVar[tuple[float, ...]] = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
     """Steps to choose from, in standard deviations of the reference times 1/sqrt(p)."""
     longest_chain: ClassVar[float] = math.inf
-    """Steps beyond which a chain is not planned, for the sake of time."""
+    """Steps beyond which no chain is planned by itself: each of a few records takes time of its own."""
 
     @abstractmethod
     def _rule(self, moved: Sensitivity, setting: Setting) -> Rule:
@@ -85,11 +85,12 @@ class FilteredChain(ChainMechanism):
 
     def _candidate(self, sds: Array, moved: Sensitivity, setting: Setting, request: Request) -> Candidate:
         budget, proposal = self._filter(moved, setting, request), self._walk(sds, moved, setting)
+        most = self.longest_chain if self.steps is None else math.inf
         return Candidate(
             proposal=proposal,
             rule=self._reference_rule(moved, setting, request),
             sds=sds,
-            allowed=lambda lengths: min(budget.expected_steps(lengths), self.longest_chain),
+            allowed=lambda lengths: min(budget.expected_steps(lengths), most),
             passes=self._passes(moved, setting, proposal),
             setting=setting,
         )

@@ -61,6 +61,7 @@ class FastMH(FilteredChain):
     )
     what: ClassVar[str] = "Each step of the chain was decided by Barker's rule on a random few of the records"
     lengths = (0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
+    longest_chain = 4000
 
     overhead: float = 0.2
 

@@ -66,7 +66,7 @@ class MinibatchBarker(FilteredChain):
     )
     what: ClassVar[str] = "Each step of the chain was decided by Barker's rule on a random batch of records"
     lengths = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.4)
-    longest_chain = 20_000
+    longest_chain = 4000
 
     batch: int | None = None
 

@@ -6,9 +6,9 @@ records, each shrunk to length C if longer (by jax-privacy), adds N(0, (z C)^2) 
 hands the result to an optimiser.
 
 Guarantee:
-    What the data touch in T steps is the mechanism of ``onedraw.privacy.subsampled``; everything else (optimiser,
-    gradients of priors, projections, what is made of the last parameters) is computed from its outputs and
-    public numbers, and costs nothing. Sums are divided by the declared size of a batch, not by the true one.
+    What the data touch in T steps is the mechanism of ``onedraw.privacy.subsampled``; everything else
+    (optimiser, gradients of priors, projections, what is made of the last parameters) is computed from its
+    outputs and public numbers, and costs nothing. Sums are divided by the declared size of a batch, not by the true one.
 
     Gradients are clipped a millionth below C, far more than the rounding of norms and of sums. A gradient
     that is not a number, or whose norm overflows, counts as 0.
@@ -40,8 +40,8 @@ from typing import Any
 import numpy as np
 
 from onedraw._extras import optional
-from onedraw.privacy.subsampled import Sampling
 from onedraw.nn.objectives import Objective
+from onedraw.privacy.subsampled import Sampling
 from onedraw.records import Records
 from onedraw.types import AnyArray, Array
 
@@ -51,8 +51,8 @@ SHRINK = 1.0 - 1e-6
 LARGEST = 2.0**20
 """What larger parameters count as."""
 MOST_STEPS, LARGEST_CALL = 32, 2**18
-"""Steps that one compiled call takes, at most, and numbers of the batches that it is given: handing over every
-step by itself takes longer than computing it."""
+"""Steps that one compiled call takes, at most, and numbers of the batches that it is given: handing over
+every step by itself takes longer than computing it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +136,9 @@ def _stacked(
         "noise": np.zeros((together, len(noise))),
     }
     for i, (shared, batch, noise) in enumerate(steps):
-        features[i, : len(batch)], response[i, : len(batch)] = records.features[batch], records.response[batch]
-        padding[i, : len(batch)] = False
+        filled = slice(len(batch))
+        features[i, filled], response[i, filled] = records.features[batch], records.response[batch]
+        padding[i, filled] = False
         found["shared"][i], found["noise"][i] = shared, noise
     by_piece = (together, pieces, size)
     found["features"], found["response"] = features.reshape(*by_piece, -1), response.reshape(by_piece)
@@ -173,8 +174,9 @@ def _compiled(objective: Objective, optimiser: str) -> tuple[Any, Any]:
 
     def advance(parameters: Any, state: Any, steps: Any, clip: Any, expected: Any, rate: Any) -> Any:
         def take(carry: Any, step: Any) -> Any:
-            noisy = summed(carry[0], step, clip) + step["noise"]
-            return update(*carry, noisy / expected, step["shared"], rate)
+            parameters, state = carry
+            noisy = summed(parameters, step, clip) + step["noise"]
+            return update(parameters, state, noisy / expected, step["shared"], rate)
 
         def one(carry: Any, step: Any) -> Any:
             return jax.lax.cond(step["taken"], take, lambda carry, step: carry, carry, step), None

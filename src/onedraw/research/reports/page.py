@@ -100,10 +100,15 @@ PAPER_GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
 }
 """Where the paper looks, by experiment."""
 COARSER_EVERYWHERE = (
-    "Chains of networks have 250 warm-up and 50 kept iterations (the paper's text: 1,000 and 100; its code: "
-    "500 and 50). UCI data have 5 splits (the paper: 50 runs), and networks no more than 1,000 of their "
-    "records (the paper: also all of them)."
+    "UCI data have 5 splits (the paper: 50 runs), and networks no more than 1,000 of their records (the "
+    "paper: also all of them)."
 )
+CHAINS = (
+    "Chains of networks start near a mode, have trajectories of at most 64 steps, and keep 50 iterations. "
+    "They have {} warm-up iterations (the paper's text: 1,000, and 100 kept; its code: 500 and 50). "
+)
+OLDER_WARMUP = 250
+"""Of reports that do not say."""
 
 FULL = """\
 > **This page comes from {} runs at full size**{}.
@@ -160,7 +165,7 @@ def write_page(folder: str | os.PathLike[str], page: str | os.PathLike[str]) -> 
     base = Path(os.path.relpath(folder, target.parent)).as_posix()
     listed = [report for by_version in reports.values() for report in by_version.values()]
     smoke = any(report["size"] == "smoke" for report in listed)
-    others = [f"{r['experiment']} ({r['version']})" for r in listed if not smoke and _differs(r)]
+    others = [_count(r) for r in listed if not smoke and _differs(r)]
     parts = [
         (SMOKE if smoke else FULL.format(len(listed), _which(len(others)))) + INTRODUCTION,
         _numbering(reports),
@@ -200,20 +205,26 @@ def _differs(report: Mapping[str, Any]) -> bool:
     return (report["spec"], report["cells"]) != now
 
 
+def _count(report: Mapping[str, Any]) -> str:
+    """Which report it is, and how many of today's cells it has."""
+    now = len(EXPERIMENTS[report["experiment"]].listed(report["version"], report["size"]))
+    return f"{report['experiment']} ({report['version']}: {report['cells']} of {now})"
+
+
 def _which(others: int) -> str:
     if not others:
         return ", with the cells of this version's specification"
     return (
-        f", {others} of them with fewer cells than this version's specification has (named under \"What is "
-        'coarser than the paper")'
+        f", {others} of them with fewer or other cells than this version's specification (named under "
+        '"What is coarser than the paper")'
     )
 
 
 def _coarser(reports: Mapping[str, Mapping[str, Any]], folder: Path, others: list[str]) -> str:
     """Which n, d and epsilons of the paper the numbers in the folder do not have."""
-    lines = ["## What is coarser than the paper", "", COARSER_EVERYWHERE, ""]
+    lines = ["## What is coarser than the paper", "", f"{_chains(reports)}{COARSER_EVERYWHERE}", ""]
     if others:
-        lines += [f"Computed with fewer cells than the specification has: {', '.join(others)}.", ""]
+        lines += [f"Computed with fewer or other cells than the specification has: {', '.join(others)}.", ""]
     rows = []
     for name, grid in PAPER_GRIDS.items():
         for version, report in reports.get(name, {}).items():
@@ -226,6 +237,20 @@ def _coarser(reports: Mapping[str, Mapping[str, Any]], folder: Path, others: lis
             if missing:
                 rows.append(f"| {report['figures']} | `{name}`, {version} | {'; '.join(missing)} |")
     return "\n".join([*lines, "| figure | experiment | missing |", "|---|---|---|", *rows])
+
+
+def _chains(reports: Mapping[str, Mapping[str, Any]]) -> str:
+    """How long the chains behind these numbers are."""
+    found: dict[int, list[str]] = {}
+    for name, by_version in reports.items():
+        if EXPERIMENTS[name].extra is None:
+            continue
+        for version, report in by_version.items():
+            found.setdefault(report.get("warmup") or OLDER_WARMUP, []).append(f"{name} ({version})")
+    if not found:
+        return ""
+    told = [f"{length} ({', '.join(names)})" for length, names in sorted(found.items())]
+    return CHAINS.format(str(next(iter(found))) if len(found) == 1 else " or ".join(told))
 
 
 def _anchor(title: str) -> str:
