@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from onedraw._progress import showing
 from onedraw._random import generator
 from onedraw.cautions import of_mechanism
 from onedraw.columns import Columns
@@ -241,9 +242,10 @@ class PrivateEstimator(BaseEstimator):
         return self._publish(plan, records)
 
     def _publish(self, plan: Plan, read: Callable[[], Private[Any]]) -> Any:
-        self.release_ = publish(
-            plan, read, ledger=self.ledger, dataset=self.dataset, random_state=self.random_state
-        )
+        with showing():
+            self.release_ = publish(
+                plan, read, ledger=self.ledger, dataset=self.dataset, random_state=self.random_state
+            )
         self.plan_ = plan
         self._learn(self.release_)
         return self

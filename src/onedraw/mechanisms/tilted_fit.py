@@ -46,7 +46,6 @@ import numpy as np
 from onedraw._validate import one_of, positive
 from onedraw.advice import Caution, Set
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms._inference_rule import expected_intervals
 from onedraw.mechanisms.base import SOLVED, Computed, Mechanism, Requirements, uncalibrated
 from onedraw.privacy.request import Request
 from onedraw.release import Grid, Statistic, coefficient_step, scale_step
@@ -65,6 +64,7 @@ from onedraw.tilted.units import UnitTerms
 from onedraw.tilted.unpulled import unpulled
 from onedraw.tilted.weights import Weighing
 from onedraw.types import Array
+from onedraw.uncertainty.beforehand import expected_intervals
 
 AUTO, ROBUST = "auto", "robust"
 CURVATURE_SHARE = 0.2
@@ -179,7 +179,11 @@ class TiltedFit(Mechanism):
         elif self.inference is False or known.reason:
             return replace(whole, raw=True), None, known.reason if self.inference == AUTO else ""
         spent = (2.0 if self.inference == ROBUST else 1.0) * self.curvature_share
-        remark = f"{spent:.3g} of epsilon goes to what intervals need (the option inference)."
+        remark = (
+            f"{spent:.0%} of epsilon goes to what intervals need (the option inference). Where columns "
+            "nearly repeat one another, or a category is rare, they may be refused all the same: only the "
+            "release tells."
+        )
         return whole.part(1.0 - spent), whole.part(self.curvature_share), remark
 
     @property
