@@ -70,13 +70,14 @@ class Place:
             raise no_such_column(name, names)
         return cls(table=X, columns=replace(columns, target=replace(columns.target, name=name)), names=names)
 
-    def header(self, *, public: bool) -> Header:
+    def header(self, *, public: bool, counted: int | None = None) -> Header:
         """Names of all columns but the target and, if it is public, the number of rows."""
         features = tuple(name for name in self.names if name != self.columns.target.name)
         if not public:
             return Header(features=features)
-        count = len(self.table) if _is_dask(self.table) else arrow.count_rows(self.table)
-        return Header(features=features, num_records=count)
+        if counted is None:
+            counted = len(self.table) if _is_dask(self.table) else arrow.count_rows(self.table)
+        return Header(features=features, num_records=counted)
 
     def encoding(self) -> Any:
         """How rows become features; a declaration that needs them all in memory is refused."""
