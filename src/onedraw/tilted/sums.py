@@ -254,7 +254,8 @@ def _chunk_sums(x: Array, slope: Array, chunk: int) -> tuple[Array, Array]:
     slope = slope.reshape(len(x), -1)
     q, whole = slope.shape[1], len(x) // chunk * chunk
     left = slope[:whole].reshape(-1, chunk, q).swapaxes(1, 2)
-    products, sums = left @ x[:whole].reshape(-1, chunk, x.shape[1]), left.sum(axis=2)
+    # The number of chunks is said: of rows without features NumPy could not tell it.
+    products, sums = left @ x[:whole].reshape(len(left), chunk, x.shape[1]), left.sum(axis=2)
     if whole == len(x):
         return products, sums
     rest = slope[whole:].T
