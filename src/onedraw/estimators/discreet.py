@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +19,16 @@ from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput
 from onedraw.types import AnyArray, Array
 
+NAMED = 6
+"""Columns that a message names."""
+
 
 @contextlib.contextmanager
-def unquoted(name: str) -> Iterator[None]:
-    """Keep records out of error messages: some that NumPy and scikit-learn raise would quote them."""
+def unquoted(name: str, table: Any = None) -> Iterator[None]:
+    """Keep records out of error messages: some that NumPy and scikit-learn raise would quote them.
+
+    Of a data frame (``table``) the columns that are not of a numeric type are named.
+    """
     try:
         yield
     except ValueError as error:
@@ -32,7 +39,7 @@ def unquoted(name: str) -> Iterator[None]:
             raise InvalidInput("The table has no rows, so there is nothing to fit.") from None
         if "could not convert" in message:
             raise InvalidInput(
-                f"Expected {name} to hold numbers, but some value is not one.",
+                f"Expected {name} to hold numbers, but some value is not one{_with_text(table)}.",
                 advice=[
                     Do("encode categories as numbers first"),
                     Set("columns", note=", which declares them"),
@@ -55,6 +62,15 @@ def unquoted(name: str) -> Iterator[None]:
                 remedy = last if last.startswith("Reshape") else "Use real numbers."
                 raise InvalidInput(f"{first.rstrip(':')}. {remedy}") from None
         raise
+
+
+def _with_text(table: Any) -> str:
+    """The columns of a data frame of pandas that are of no numeric type, in words."""
+    types: Any = getattr(table, "dtypes", None)
+    kinds = types.items() if hasattr(types, "items") else ()
+    names = [repr(str(name)) for name, kind in kinds if getattr(kind, "kind", "O") not in "biuf"]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f": look at the columns {', '.join(names[:NAMED])}{more}" if names else ""
 
 
 def numbers(y: AnyArray, name: str = "y") -> Array:
