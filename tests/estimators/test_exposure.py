@@ -119,6 +119,29 @@ def test_working_units_map_back(is_log):
     assert RegressionModel.from_dict(model.to_dict()) == model
 
 
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_intervals_of_rates_cover():
+    """8 releases, 24 intervals of 95%: fewer than 18 cover once in 20,000 seeds; errors half as large are
+    seen 3 times in 4. Exposures go with a feature, so an interval that knew nothing of them would miss."""
+    covered = 0
+    for seed in range(8):
+        x, y, years = claims(5000, seed=100 + seed)
+        fitted = PoissonRegressor(
+            epsilon=2.0, feature_bounds=(-1, 1), exposure_bounds=BOUNDS, random_state=seed
+        ).fit(x, y, exposure=years)
+        low, high = fitted.conf_int().T
+        covered += int(((low <= TRUTH) & (high >= TRUTH)).sum())
+    assert covered >= 18
+    assert (high - low < 0.6).all()
+    means = fitted.mean_interval(x[:2])
+    assert (means[:, 0] < fitted.predict(x[:2])).all()
+    assert (means[:, 1] > fitted.predict(x[:2])).all()
+    assert fitted.mean_interval(x[:2], exposure=[2.0, 3.0]) == pytest.approx(means * [[2.0], [3.0]])
+    assert "rates per unit of 'exposure'" in str(fitted.summary())
+    assert "at an exposure of 1" in str(fitted.summary(exponentiate=True))
+
+
 # -- rules and refusals
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A new user's evening with public tables (incomes, proteins, wines, shellfish, biopsies), mistakes on purpose.
+"""A new user's evening with public tables (incomes, proteins, wines, shellfish, biopsies): mistakes made.
 
 Each is answered before the budget is spent where public facts allow, else with what to do next time.
 """

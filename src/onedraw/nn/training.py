@@ -8,7 +8,8 @@ hands the result to an optimiser.
 Guarantee:
     What the data touch in T steps is the mechanism of ``onedraw.privacy.subsampled``; everything else
     (optimiser, gradients of priors, projections, what is made of the last parameters) is computed from its
-    outputs and public numbers, and costs nothing. Sums are divided by the declared size of a batch, not by the true one.
+    outputs and public numbers, and costs nothing. Sums are divided by the declared size of a batch, not by
+    the true one.
 
     Gradients are clipped a millionth below C, far more than the rounding of norms and of sums. A gradient
     that is not a number, or whose norm overflows, counts as 0.
