@@ -309,7 +309,7 @@ class PrivateEstimator(BaseEstimator):
         if self.columns is not None:
             return self._boxed(*encoded(self.columns, self._encoding(), X, y, model), model)
         fewest = int(self._request().num_records_is_public)
-        with unquoted("X and y"), np.errstate(all="ignore"):  # the sum of extreme records would warn
+        with unquoted("X and y", X), np.errstate(all="ignore"):  # the sum of extreme records would warn
             features, target = validate_data(
                 self, X, y, reset=False, dtype=np.float64, order="C", ensure_min_samples=fewest
             )
