@@ -10,6 +10,7 @@ import threading
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from onedraw.errors import InvalidInput, TableError
@@ -56,6 +57,13 @@ def frame(folder):
 def test_a_seed_gives_the_same_release_as_in_memory(client, frame, small_look, logistic, in_memory):
     found = logistic().fit(frame, target="died").release_
     np.testing.assert_allclose(found.draws, in_memory().draws, atol=1e-9, rtol=0)
+
+
+def test_exposures_are_read_on_the_workers(client, exposed, small_look):
+    table, estimator = exposed
+    frame = pd.DataFrame(table)
+    found = estimator().fit(dd.from_pandas(frame, npartitions=3)).release_
+    np.testing.assert_allclose(found.draws, estimator().fit(frame).release_.draws, atol=1e-9, rtol=0)
 
 
 def test_stages_that_count_responses_run_on_a_cluster(client, frame, folder, small_look):

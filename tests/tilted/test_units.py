@@ -10,7 +10,15 @@ from scipy import special
 from onedraw.records import Records
 from onedraw.tilted import units
 from onedraw.tilted.terms import Terms
-from onedraw.tilted.units import UnitTerms, counts_of_sizes, feature_units, grid, planned_reach, regrets
+from onedraw.tilted.units import (
+    SizeCounts,
+    UnitTerms,
+    counts_of_sizes,
+    feature_units,
+    grid,
+    planned_reach,
+    regrets,
+)
 
 
 def table(x):
@@ -28,6 +36,8 @@ def test_counts_are_those_of_a_plain_comparison():
     assert (counts_of_sizes(x) == (np.abs(x)[:, :, None] < grid()).sum(axis=0)).all()
     assert (counts_of_sizes(np.asfortranarray(x)[::2]) == counts_of_sizes(x[::2].copy())).all()
     assert counts_of_sizes(np.zeros((0, 2))).shape == (2, 81)
+    (together,), (each,) = (table(x).sum(SizeCounts(each=each)) for each in (False, True))
+    assert (together == each.sum(axis=0)).all()
 
 
 def log_probabilities(x, epsilon_common, epsilon_own, relation, rows):
@@ -81,7 +91,8 @@ def test_features_of_very_different_size_get_units_of_their_own():
         rng = np.random.default_rng(seed)
         x = rng.standard_normal((10_000, 5)) * sizes
         terms = Terms(epsilon=1.0, num_records=10_000)
-        found = UnitTerms.planned(terms, 5, 6).release(table(x), rng) / planned_reach(terms.noise(6))
+        found = UnitTerms.planned(terms, 5, 6).chosen(counts_of_sizes(x), len(x), rng)
+        found /= planned_reach(terms.noise(6))
         assert (np.abs(np.log(found / sizes)) < np.log(2.5)).all()
 
 
@@ -89,7 +100,7 @@ def test_few_records_get_one_unit_for_all_features():
     found = UnitTerms.planned(Terms(epsilon=1.0, num_records=1000), 5, 6)
     assert found.own == 0.0
     x = np.random.default_rng(0).standard_normal((1000, 5))
-    assert len(set(found.release(table(x), np.random.default_rng(1)).tolist())) == 1
+    assert len(set(found.chosen(counts_of_sizes(x), len(x), np.random.default_rng(1)).tolist())) == 1
 
 
 @pytest.mark.parametrize("records", [None, 0, 10, 1000, 10**9])

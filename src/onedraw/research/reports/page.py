@@ -43,14 +43,14 @@ Chaudhuri's penalty covers the intercept too: on unbalanced data (adult) with λ
 to make up for it, and even the non-private twin ranks the wrong way round. So do the networks of few
 steps of DP-SGD on these data.
 
-**What differs from the paper.** Draws are exact, and each cell averages several of them instead of
-drawing once. Simulated coefficients are N(0, 3²) as in the text, with an intercept that makes the mean
-predictor zero; those of the published code, N(0, 9²), have a section of their own, because the choice
-turns verdicts; all methods keep the prior N(0, 3²) in both. That section goes to n = 1,000, and claims about
-non-private twins, judged at n = 100,000 elsewhere, were taken out of it after they had been seen: there the
-draw did not approach its twin (0 of 7), and both claims about Chaudhuri held. Ordered classes of the
-breast-cancer data are read as the middle of their interval. The UCI runs have 5 splits with 10 draws each,
-where the paper has 50 runs with one draw.
+**What differs from the paper.** Draws are exact as far as a search goes (evidence `searched`), and each
+cell averages several of them instead of drawing once. Simulated coefficients are N(0, 3²) as in the text,
+with an intercept that makes the mean predictor zero; those of the published code, N(0, 9²), have a
+section of their own, because the choice turns verdicts; all methods keep the prior N(0, 3²) in both. That
+section goes to n = 1,000, and claims about non-private twins, judged at n = 100,000 elsewhere, were taken
+out of it after they had been seen: there the draw did not approach its twin (0 of 7), and both claims
+about Chaudhuri held. Ordered classes of the breast-cancer data are read as the middle of their interval.
+The UCI runs have 5 splits with 10 draws each, where the paper has 50 runs with one draw.
 
 **What the tilted fit gains, and where it does not.** On simulated logistic regressions with two features its
 error falls faster than that of the draw with weight 1: it is ahead at every epsilon from n = 10,000 on (at
