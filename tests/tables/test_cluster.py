@@ -13,6 +13,7 @@ import threading
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -97,6 +98,13 @@ def test_the_command_fits_on_the_workers_of_a_scheduler(processes, folder, tmp_p
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "release.json").read_text())["draws"]
     np.testing.assert_allclose(found, in_memory().draws, atol=1e-9, rtol=0)
+
+
+def test_exposures_are_read_on_the_workers(client, exposed, small_look):
+    table, estimator = exposed
+    frame = pd.DataFrame(table)
+    found = estimator().fit(dd.from_pandas(frame, npartitions=3)).release_
+    np.testing.assert_allclose(found.draws, estimator().fit(frame).release_.draws, atol=1e-9, rtol=0)
 
 
 def test_stages_that_count_responses_run_on_a_cluster(client, frame, folder, small_look):

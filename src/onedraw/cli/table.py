@@ -35,6 +35,7 @@ LARGE = 1 << 25
 SUFFIXES = {".csv": ",", ".tsv": "\t"}
 PLAIN = Columns()
 """Where nothing is said about how a file is written."""
+REPLACED = "\N{REPLACEMENT CHARACTER}"
 _SAVE = "Save the table as CSV in UTF-8, its first line holding the column names."
 
 
@@ -119,10 +120,12 @@ def read_header(path: str, form: Columns = PLAIN) -> tuple[str, ...]:
         return tuple(open_table(path).schema.names)
     if _is_parquet(path):
         return tuple(_parquet(path, "ParquetFile").schema_arrow.names)
-    with _csv(path, form) as rows:
+    with _csv(path, form, lenient=True) as rows:
         names = next(rows, [])
     if not names:
         raise InvalidInput(f"The file {path!r} is empty, or its first line is. {_SAVE}")
+    if any(REPLACED in name for name in names):
+        raise _no_text(path, form)
     _check_names(names, path)
     return tuple(names)
 
@@ -134,7 +137,7 @@ def count_rows(path: str, form: Columns = PLAIN) -> int | None:
             return arrow.count_rows(open_table(path))
         if _is_parquet(path):
             return int(_parquet(path, "ParquetFile").metadata.num_rows)
-        with _csv(path, form) as rows:
+        with _csv(path, form, lenient=True) as rows:
             names = next(rows, [])
             return sum(1 for record in rows if record or len(names) == 1)
     except InvalidInput:
@@ -166,8 +169,12 @@ def read_table(path: str, form: Columns = PLAIN) -> Table:
 
 
 @contextlib.contextmanager
-def _csv(path: str, form: Columns) -> Iterator[Iterator[list[str]]]:
-    """The rows of a text file; whatever goes wrong with it is said without quoting it."""
+def _csv(path: str, form: Columns, *, lenient: bool = False) -> Iterator[Iterator[list[str]]]:
+    """The rows of a text file; whatever goes wrong with it is said without quoting it.
+
+    With ``lenient`` as little as possible goes wrong: names are read, and rows counted, before a charge, and
+    that a byte of some row is not text, or a quote of it open, would be told for nothing.
+    """
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     packed = suffixes[-1:] == [".gz"]
     suffix = (suffixes[:-1] if packed else suffixes)[-1:]
@@ -183,11 +190,14 @@ def _csv(path: str, form: Columns) -> Iterator[Iterator[list[str]]]:
             with first_sheet(path) as rows:
                 yield rows
             return
-        with (gzip.open if packed else open)(path, "rt", encoding=encoding, newline="") as file:
+        errors = "replace" if lenient else "strict"
+        with (gzip.open if packed else open)(
+            path, "rt", encoding=encoding, errors=errors, newline=""
+        ) as file:
             first = file.readline()
             file.seek(0)
             separator = form.separator or separator_of(first, SUFFIXES[suffix[0]])
-            yield csv.reader(file, delimiter=separator, strict=True)
+            yield csv.reader(file, delimiter=separator, strict=not lenient)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or "damaged"
         raise InvalidInput(f"Cannot read {path!r} ({reason}). Check the path.") from None
@@ -195,9 +205,11 @@ def _csv(path: str, form: Columns) -> Iterator[Iterator[list[str]]]:
         UnicodeError,
         csv.Error,
     ):  # another encoding, a null byte, an open quote; the message could quote it
-        raise InvalidInput(
-            f"The file {path!r} is not a CSV file in {form.encoding.upper()}. {_SAVE}"
-        ) from None
+        raise _no_text(path, form) from None
+
+
+def _no_text(path: str, form: Columns) -> InvalidInput:
+    return InvalidInput(f"The file {path!r} is not a CSV file in {form.encoding.upper()}. {_SAVE}")
 
 
 def separator_of(first: str, usual: str) -> str:

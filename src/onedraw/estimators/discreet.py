@@ -18,26 +18,27 @@ from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput
 from onedraw.types import AnyArray, Array
 
+READERS = ("onedraw", "numpy", "sklearn", "scipy", "pandas", "polars", "pyarrow", "narwhals")
+"""Packages that read tables; what their errors quote is known below."""
+
 
 @contextlib.contextmanager
 def unquoted(name: str) -> Iterator[None]:
     """Keep records out of error messages: some that NumPy and scikit-learn raise would quote them."""
     try:
         yield
-    except ValueError as error:
+    except Exception as error:
+        if _is_of_a_value(error):
+            raise no_number(name) from None
+        if not isinstance(error, ValueError):
+            raise
         message = str(error)
         if "inconsistent numbers of samples" in message:
             raise inconsistent() from None
         if message.startswith("Found array with 0 sample"):
             raise InvalidInput("The table has no rows, so there is nothing to fit.") from None
         if "could not convert" in message:
-            raise InvalidInput(
-                f"Expected {name} to hold numbers, but some value is not one.",
-                advice=[
-                    Do("encode categories as numbers first"),
-                    Set("columns", note=", which declares them"),
-                ],
-            ) from None
+            raise no_number(name) from None
         if message.startswith("Input ") and (" contains " in message):
             # The first line says where; scikit-learn's advice would lead to estimators that are not private.
             raise InvalidInput(
@@ -57,9 +58,26 @@ def unquoted(name: str) -> Iterator[None]:
         raise
 
 
-def numbers(y: AnyArray) -> Array:
+def no_number(name: str) -> InvalidInput:
+    """The error about a value that cannot be read as a number."""
+    return InvalidInput(
+        f"Expected {name} to hold numbers, but some value is not one.",
+        advice=[Do("encode categories as numbers first"), Set("columns", note=", which declares them")],
+    )
+
+
+def _is_of_a_value(error: Exception) -> bool:
+    """Whether code of a value itself raised it, such as its ``__float__``: it may say anything about it."""
+    trace, module = error.__traceback__, ""
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    return module.partition(".")[0] not in READERS
+
+
+def numbers(y: AnyArray, name: str = "y") -> Array:
     """The response as floats."""
-    with unquoted("y"):
+    with unquoted(name):
         return np.asarray(y, dtype=np.float64)
 
 

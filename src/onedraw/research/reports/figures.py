@@ -26,7 +26,11 @@ METHOD_COLOURS = {
     "minami": "#588157",
     "beta": "#7fb7c9",
     "dp-sgd": "#c8553d",
+    "Bayes": FAINT,
+    "Gibbs": "#588157",
+    "β-divergence": "#7fb7c9",
 }
+"""By name, or by what a curve's name has before its first comma: a method has one colour in all pictures."""
 PANEL_WIDTH, PANEL_HEIGHT = 2.7, 2.2
 LEGEND_HANDLE, LEGEND_CHARACTER = 0.55, 0.062
 """Inches of a legend's line and gaps, and of a character: columns are as many as fit, so that none is cut."""
@@ -126,7 +130,8 @@ def _draw_panel(axis: Any, view: View, rows: Sequence[Row], labels: Mapping[Valu
         kept = select(rows, **{view.curve: value})
         if not kept:
             continue
-        colour = METHOD_COLOURS.get(str(value).removesuffix(PUBLISHED), COLOURS[number % len(COLOURS)])
+        name = str(value).removesuffix(PUBLISHED).split(",")[0]
+        colour = METHOD_COLOURS.get(name, COLOURS[number % len(COLOURS)])
         x = [float(row[view.x]) for row in kept]
         y = [float(row[view.y]) for row in kept]
         few = len(x) <= 12
