@@ -210,6 +210,14 @@ def test_without_records_the_minimiser_is_the_tilt_over_the_ridge():
     assert solved(sums, np.array([[3.0, -1.0]]), ridge=2.0)[0] == pytest.approx([-1.5, 0.5])
 
 
+@pytest.mark.parametrize("n", [0, 300, 40_000])
+def test_without_features_the_intercept_is_that_of_the_share(n):
+    y = (np.arange(n) < 0.3 * n).astype(float)
+    rows = Rows(features=np.zeros((n, 0)), weight=None, geometry="cube", intercept=True, response=y)
+    found = solved(Sums(loss=Logistic(), table=rows), np.zeros((1, 1)), ridge=1e-6, residual=1e-5)
+    assert special.expit(found[0, 0]) == pytest.approx(0.3 if n else 0.5, abs=1e-6)
+
+
 def test_a_residual_below_rounding_is_refused():
     sums, tilt = problem(Logistic())
     with pytest.raises(SamplingError, match="residual"):

@@ -70,7 +70,8 @@ def _is_of_a_value(error: Exception) -> bool:
     """Whether code of a value itself raised it, such as its ``__float__``: it may say anything about it."""
     trace, module = error.__traceback__, ""
     while trace is not None:
-        trace, module = trace.tb_next, str(trace.tb_frame.f_globals.get("__name__", ""))
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
     return module.partition(".")[0] not in READERS
 
 

@@ -242,7 +242,8 @@ def _in_few_passes(objective: _Objective, look: _Objective, theta: Array, moved:
         if size > GOOD_FALL * before:
             break
         theta = theta + _surrogate_step(look, theta, slope, slope - own_slope, hessian, gap)
-        expected = size * (size / before) ** (2 if curved else 1)
+        rate = size / before if before > 0.0 else 0.0
+        expected = size * rate ** (2 if curved else 1)
         before = size
         if step > 0 and (is_long or expected <= LAST * objective.residual):
             return Approach(
@@ -301,7 +302,7 @@ def _descend(objective: _Objective, theta: Array, *, loose: bool) -> Array:
         if loose and -float(slope.ravel() @ step.ravel()) <= 0.01 * slope.size * objective.sums.factor:
             return theta + step
         tried, new_slope, fall = _damped(objective, theta, step, size, damp=exact)
-        if objective.certified(tried, fall * size, precise=objective.precise):
+        if objective.certified(tried, float(np.linalg.norm(new_slope)), precise=objective.precise):
             return tried
         if fall <= GOOD_FALL:
             hessian = _bfgs(hessian, (tried - theta).ravel(), (new_slope - slope).ravel())
@@ -322,7 +323,7 @@ def _damped(
     while True:
         tried = theta + length * step
         slope = objective.slope(tried)
-        fall = float(np.linalg.norm(slope)) / size
+        fall = float(np.linalg.norm(slope)) / max(size, 1e-300)
         if not damp or fall <= 1.0 - 0.1 * length:
             return tried, slope, fall
         length *= 0.5

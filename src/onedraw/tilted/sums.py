@@ -253,8 +253,8 @@ def _chunk_sums(x: Array, slope: Array, chunk: int) -> tuple[Array, Array]:
     """Sums (chunks, q, d) of slopes times features and (chunks, q) of slopes, ``chunk`` rows each."""
     slope = slope.reshape(len(x), -1)
     q, whole = slope.shape[1], len(x) // chunk * chunk
-    left = slope[:whole].reshape(-1, chunk, q).swapaxes(1, 2)
-    products, sums = left @ x[:whole].reshape(-1, chunk, x.shape[1]), left.sum(axis=2)
+    left = slope[:whole].reshape(whole // chunk, chunk, q).swapaxes(1, 2)
+    products, sums = left @ x[:whole].reshape(whole // chunk, chunk, x.shape[1]), left.sum(axis=2)
     if whole == len(x):
         return products, sums
     rest = slope[whole:].T
