@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -20,16 +21,21 @@ from onedraw.types import AnyArray, Array
 
 READERS = ("onedraw", "numpy", "sklearn", "scipy", "pandas", "polars", "pyarrow", "narwhals")
 """Packages that read tables; what their errors quote is known below."""
+NAMED = 6
+"""Columns that a message names."""
 
 
 @contextlib.contextmanager
-def unquoted(name: str) -> Iterator[None]:
-    """Keep records out of error messages: some that NumPy and scikit-learn raise would quote them."""
+def unquoted(name: str, table: Any = None) -> Iterator[None]:
+    """Keep records out of error messages: some that NumPy and scikit-learn raise would quote them.
+
+    Of a data frame (``table``) the columns that are not of a numeric type are named.
+    """
     try:
         yield
     except Exception as error:
         if _is_of_a_value(error):
-            raise no_number(name) from None
+            raise no_number(name, table) from None
         if not isinstance(error, ValueError):
             raise
         message = str(error)
@@ -38,7 +44,7 @@ def unquoted(name: str) -> Iterator[None]:
         if message.startswith("Found array with 0 sample"):
             raise InvalidInput("The table has no rows, so there is nothing to fit.") from None
         if "could not convert" in message:
-            raise no_number(name) from None
+            raise no_number(name, table) from None
         if message.startswith("Input ") and (" contains " in message):
             # The first line says where; scikit-learn's advice would lead to estimators that are not private.
             raise InvalidInput(
@@ -58,12 +64,21 @@ def unquoted(name: str) -> Iterator[None]:
         raise
 
 
-def no_number(name: str) -> InvalidInput:
+def no_number(name: str, table: Any = None) -> InvalidInput:
     """The error about a value that cannot be read as a number."""
     return InvalidInput(
-        f"Expected {name} to hold numbers, but some value is not one.",
+        f"Expected {name} to hold numbers, but some value is not one{_with_text(table)}.",
         advice=[Do("encode categories as numbers first"), Set("columns", note=", which declares them")],
     )
+
+
+def _with_text(table: Any) -> str:
+    """The columns of a data frame of pandas that are of no numeric type, in words."""
+    types: Any = getattr(table, "dtypes", None)
+    kinds = types.items() if hasattr(types, "items") else ()
+    names = [repr(str(name)) for name, kind in kinds if getattr(kind, "kind", "O") not in "biuf"]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f": look at the columns {', '.join(names[:NAMED])}{more}" if names else ""
 
 
 def _is_of_a_value(error: Exception) -> bool:
