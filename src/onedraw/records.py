@@ -34,6 +34,7 @@ LARGEST = 2.0**53
 """What larger working numbers count as."""
 FARTHEST = 40.0
 """What larger working offsets count as: a rate of e^40 is beyond all counts, and rounding stays known."""
+PART = 1 << 16
 
 
 def held(values: Array) -> Array:
@@ -45,8 +46,11 @@ def held(values: Array) -> Array:
 
 
 def _size(values: Array) -> float:
-    """The largest size of a value; not a number if one is not."""
-    return max(float(values.max()), -float(values.min())) if values.size else 0.0
+    """The largest size of a value; not a number if one is not. In parts that stay in cache for both looks."""
+    flat = values.ravel() if values.flags.c_contiguous else values
+    parts = [flat[first : first + PART] for first in range(0, len(flat), PART)]
+    found = [max(float(part.max()), -float(part.min())) for part in parts if part.size]
+    return float(np.max(found)) if found else 0.0
 
 
 def _not_finite() -> InvalidInput:

@@ -121,7 +121,7 @@ def fit_command(
             if table is None or Encoding.of(declared, names).drops or DROP in declared.target.rules:
                 estimator.fit_planned(plan, lambda: (read_table(data, declared).columns, None), header=header)
             else:
-                estimator.fit_table(table, memory=memory)
+                estimator.fit_table(table, memory=memory, num_records=header.num_records)
         write(estimator.release_.to_json())
     _report(estimator, out, names, as_json=as_json)
 

@@ -61,7 +61,8 @@ def predict_command(
     encoding = _with_exposure(
         Encoding.from_features(found.model.features, declared), found, declared, exposure
     )
-    opened = open_table(data, declared) if out is not None and out.lower().endswith(".parquet") else None
+    piecewise = out is not None and out.lower().endswith(".parquet")
+    opened = open_table(data, declared, guess=True) if piecewise else None
     if opened is not None and out is not None:
         _check_names(encoding, tuple(opened.schema.names))
         with output_path(out, force=force, inputs=(release, data, columns)) as partial:

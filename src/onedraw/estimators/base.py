@@ -30,7 +30,7 @@ from onedraw.errors import InvalidInput, NoiseWarning, UnitsWarning
 from onedraw.estimators.bounds import check_bounds, each_bounds
 from onedraw.estimators.discreet import inconsistent, unquoted
 from onedraw.estimators.exposure import NAME, check_given, read_exposure
-from onedraw.estimators.large import Place, in_working_units, is_large
+from onedraw.estimators.large import Place, in_working_units, is_dask, is_large, on_cluster
 from onedraw.estimators.tables import (
     Header,
     cautions_of,
@@ -147,7 +147,8 @@ class PrivateEstimator(BaseEstimator):
         """Publish a model of (X, y) and keep only the release.
 
         A large table is read where it lies, with the response in it: ``fit(table, target="died")`` of a
-        ``pyarrow.dataset.Dataset``, an Arrow table, a polars lazy frame or a Dask data frame.
+        ``pyarrow.dataset.Dataset``, an Arrow table, a polars lazy frame or a Dask data frame. Dask arrays and
+        series may be given as X and y.
 
         ``sample_weight`` is refused: a weight multiplies one person's influence, which the guarantee fixes.
         It is not a named parameter either, so that scikit-learn's meta-estimators do not pass it on.
@@ -170,6 +171,8 @@ class PrivateEstimator(BaseEstimator):
             raise TypeError(
                 f"fit() takes X and y only, got {sorted(unsupported)}. Set options in the constructor."
             )
+        if y is not None and target is None and is_dask(X):
+            (X, target), y = on_cluster(X, y), None
         if y is None and (target is not None or is_large(X)):
             if exposure is not None:
                 raise InvalidInput("The exposure of a table is one of its columns: Columns(exposure=...).")
@@ -185,14 +188,17 @@ class PrivateEstimator(BaseEstimator):
         self._warn(plan, X)
         return self._publish(plan, lambda: self._read(X, y, plan.model, exposure))
 
-    def fit_table(self, table: Any, target: str | None = None, *, memory: int = 0) -> Any:
+    def fit_table(
+        self, table: Any, target: str | None = None, *, memory: int = 0, num_records: int | None = None
+    ) -> Any:
         """Publish a model of a table that holds the response, read where it lies: see ``fit``.
 
-        Records that take no more than ``memory`` bytes are read once and kept in memory.
+        Records that take no more than ``memory`` bytes are read once and kept in memory. ``num_records`` is
+        their number where it is public and counted already, and saves a pass over text files.
         """
         request = self._request()
         place = Place.of(table, target, self.columns)
-        header = place.header(public=request.num_records_is_public)
+        header = place.header(public=request.num_records_is_public, counted=num_records)
         encoding = place.encoding()
         if self.columns is None:
             header = Header(features=encoding.features, num_records=header.num_records)

@@ -3,7 +3,8 @@
 
 Edge cases:
     Refused, with what would help: a release without a curvature, models for which coverage has not been
-    studied, no records, and features whose units may have made all rows count for nothing.
+    studied, columns with many categories, no records, and features whose units may have made all rows count
+    for nothing.
 
 *The number of records.* Where it is public, the effective number (the sum of the weights) has a prior
 around it. Where it is private, or nothing public says how much a record curves (counts with exposures), the
@@ -25,6 +26,7 @@ from onedraw.tilted.laws import BallLaw, ClassLaw, CubeLaw, GaussianLaw
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
+from onedraw.uncertainty.categories import too_many_levels
 from onedraw.uncertainty.readings import READINGS, Reading
 
 LEAST_SHARE = 0.02
@@ -46,6 +48,11 @@ def released_of(release: Release) -> Released:
             advice=Set(
                 "draws", "auto", note=" with the mechanism one_posterior; another fit is charged again"
             ),
+        )
+    if too_many_levels(model.features):
+        raise InvalidInput(
+            f"Intervals could not be trusted here. {too_many_levels(model.features)}",
+            advice=Do("join categories beforehand; another fit is charged again"),
         )
     if release.num_records is not None and release.num_records < 1:
         raise InvalidInput("There are no records to infer from.", advice=Do("use a table with rows"))
