@@ -21,6 +21,7 @@ Edge cases:
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import secrets
 from collections.abc import Callable, Sequence
@@ -38,6 +39,8 @@ from onedraw.tables.stream import checksum, joined
 
 LOST = "The cluster could not finish a pass over the table, so nothing is released."
 REFUSED, BROKEN = "refused", "broken"
+TRIM_THRESHOLD, MMAP_THRESHOLD, KEPT = -1, -3, 1 << 25
+"""Parameters of glibc's mallopt, and bytes up to which a worker keeps what it has."""
 FAN = 32
 """Parts that are added in one go."""
 
@@ -251,6 +254,18 @@ def _gathered(client: Any, futures: list[Any]) -> list[Any]:
     return found
 
 
+def _keep_memory() -> None:
+    """Let a worker use the memory of one array for the next.
+
+    Distributed sets a threshold from which on memory is handed back at once; every piece of a pass then takes
+    fresh pages, which made passes of 64 parameters 2.8 times dearer.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # where there is no glibc
+        library = ctypes.CDLL(None)
+        library.mallopt(MMAP_THRESHOLD, KEPT)
+        library.mallopt(TRIM_THRESHOLD, 2 * KEPT)
+
+
 def _private_scratch(distributed: Any) -> Any:
     """A plugin that closes the folder to which a worker may spill, also of workers that come later."""
 
@@ -260,5 +275,6 @@ def _private_scratch(distributed: Any) -> Any:
         def setup(self, worker: Any) -> None:
             with contextlib.suppress(OSError):
                 os.chmod(worker.local_directory, 0o700)
+            _keep_memory()
 
     return PrivateScratch()
