@@ -24,6 +24,7 @@ from _table import machine, markdown, read_notes, read_section, write_section
 
 from onedraw.audit.report import table
 from onedraw.audit.subjects import SUBJECTS, audit_subject
+from onedraw.errors import MissingExtra
 from onedraw.reports.audit import draw_audit
 from onedraw.reports.canvas import as_bytes, picture_format
 
@@ -63,25 +64,30 @@ def main(arguments: list[str] | None = None) -> int:
     for subject, relation in tasks:
         began = time.perf_counter()
         checkpoint = options.checkpoint and str(options.checkpoint / runs_file(subject.name, relation))
-        finding = audit_subject(
-            subject,
-            epsilon=options.epsilon,
-            neighbours=relation,
-            rounds=options.rounds // subject.slowness,
-            tries=options.tries,
-            confidence=confidence,
-            random_state=options.seed,
-            n_jobs=options.jobs,
-            checkpoint=checkpoint,
-            progress=sys.stderr.isatty(),
-        )
+        try:
+            finding = audit_subject(
+                subject,
+                epsilon=options.epsilon,
+                neighbours=relation,
+                rounds=options.rounds // subject.slowness,
+                tries=options.tries,
+                confidence=confidence,
+                random_state=options.seed,
+                n_jobs=options.jobs,
+                checkpoint=checkpoint,
+                progress=sys.stderr.isatty(),
+            )
+        except MissingExtra as missing:
+            print(f"{subject.name} is skipped. {missing}", flush=True)
+            continue
         findings.append(finding)
         print(table([finding]).splitlines()[1], f"({time.perf_counter() - began:.0f} s)", flush=True)
     print("", table(findings), sep="\n")
     if options.out is not None:
         options.out.write_bytes(as_bytes(draw_audit(findings), picture_format(str(options.out))))
     if options.write:
-        write_rows([as_row(finding) for finding in findings], options.only, _note(options, confidence))
+        run = [name for name in options.only if any(finding.name == name for finding in findings)]
+        write_rows([as_row(finding) for finding in findings], run, _note(options, confidence))
     return CONTRADICTED if any(finding.contradicted for finding in findings) else 0
 
 

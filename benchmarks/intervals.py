@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 from _interval_designs import BOUNDED, LAWS, MODELS, Cell, Table, simulate
 from _table import markdown, write_section
+from scipy import stats
 
 import onedraw
 from onedraw.errors import InvalidInput
@@ -144,56 +145,98 @@ def rate(cell: str) -> float:
     return int(n) * float(epsilon) / Cell(model, law, int(n), int(d), float(epsilon)).parameters
 
 
+def clopper_pearson(hits: float, size: float) -> tuple[float, float]:
+    """The exact 95% interval of a proportion; sizes need not be whole."""
+    low = stats.beta.ppf(0.025, hits, size - hits + 1.0) if hits > 0.0 else 0.0
+    high = stats.beta.ppf(0.975, hits + 1.0, size - hits) if hits < size else 1.0
+    return float(low), float(high)
+
+
+def design_effect(given: list[dict]) -> float:
+    """How many times more the shares of releases vary about those of their cells than if every interval were
+    a trial of its own: intervals of one release share its noise. At least 1; all cells together."""
+    spread = expected = 0.0
+    for rs in by_cell(given).values():
+        if len(rs) > 1:
+            shares = np.array([np.mean(r["covered"]) for r in rs])
+            mean, size = shares.mean(), len(rs[0]["covered"])
+            spread += float(((shares - mean) ** 2).sum())
+            expected += (len(rs) - 1) * mean * (1.0 - mean) / size
+    return max(1.0, spread / expected) if expected > 0.0 else 1.0
+
+
+def by_cell(records: list[dict]) -> dict[str, list[dict]]:
+    found = defaultdict(list)
+    for r in records:
+        found[r["cell"]].append(r)
+    return dict(found)
+
+
+def coverage(given: list[dict], effect: float) -> tuple[float, float, float]:
+    """The share of intervals that held the truth, and its Clopper-Pearson interval at the effective size."""
+    held = [v for r in given for v in r["covered"]]
+    size = len(held) / effect
+    return (float(np.mean(held)), *clopper_pearson(float(np.mean(held)) * size, size))
+
+
+def size_of(given: list[dict], test: str) -> str:
+    low, high = clopper_pearson(sum(r[test] < 0.05 for r in given), len(given))
+    return f"{np.mean([r[test] < 0.05 for r in given]):.3f} ({low:.3f}, {high:.3f})"
+
+
 def table(records: list[dict]) -> str:
-    lines = []
-    for name in dict.fromkeys(r["cell"] for r in records):
-        mine = [r for r in records if r["cell"] == name]
+    """One line a cell; "low" and "high" mark a coverage that is outside the aim by more than chance."""
+    effect, lines = design_effect([r for r in records if r["given"]]), []
+    for name, mine in by_cell(records).items():
         given = [r for r in mine if r["given"]]
         line = [*name.split(), f"{rate(name):.0f}", str(len(mine)), f"{len(given) / len(mine):.2f}"]
         if given:
-            intervals = [v for r in given for v in r["covered"]]
+            value, low, high = coverage(given, effect)
+            outside = "low" if high < AIM[0] else "high" if low > AIM[1] else ""
             plain = np.sqrt(np.mean([r["plain"] for r in given]))
             line += [
-                f"{np.mean(intervals):.3f}",
+                f"{value:.3f}",
+                f"({low:.3f}, {high:.3f}) {outside}".rstrip(),
                 f"{np.median([r['width'] for r in given]):.2f}",
                 f"{np.mean([r['joint'] < 0.05 for r in given]):.3f}",
                 f"{np.mean([r['sum'] < 0.05 for r in given]):.3f}",
                 *(f"{np.sqrt(np.mean([r[k] for r in given])) / plain:.2f}" for k in ("estimate", "raw")),
             ]
-        lines.append(line + ["-"] * (14 - len(line)))
-    header = ["model", "law", "n", "features", "epsilon", "n eps/p", "releases", "given", "coverage", "width"]
-    return markdown([*header, "joint", "sum", "estimate", "released"], lines)
+        lines.append(line + ["-"] * (15 - len(line)))
+    header = ["model", "law", "n", "features", "epsilon", "n eps/p", "releases", "given", "coverage"]
+    return markdown([*header, "95% of it", "width", "joint", "sum", "estimate", "released"], lines)
 
 
 def pooled(records: list[dict]) -> str:
     """By model: cells within the aim, pooled coverage, sizes of tests, cells given above n eps = 1,000 p."""
-    lines = []
-    for model in [m for m in MODELS if any(r["cell"].startswith(m) for r in records)]:
-        by_cell = defaultdict(list)
-        for r in records:
-            if r["cell"].startswith(model):
-                by_cell[r["cell"]].append(r)
-        given = [r for rs in by_cell.values() for r in rs if r["given"]]
-        held = {c: [r for r in rs if r["given"]] for c, rs in by_cell.items()}
-        coverage = {c: np.mean([v for r in rs for v in r["covered"]]) for c, rs in held.items() if rs}
-        inside = sum(AIM[0] <= value <= AIM[1] for value in coverage.values())
-        rich = [c for c in by_cell if rate(c) >= 1000]
-        often = sum(len(held[c]) >= 0.5 * len(by_cell[c]) for c in rich)
-        lines.append(
-            [
-                model,
-                str(sum(map(len, by_cell.values()))),
-                str(len(given)),
-                f"{np.mean([v for r in given for v in r['covered']]):.3f}" if given else "-",
-                f"{inside} of {len(coverage)}",
-                f"{min(coverage.values()):.3f} to {max(coverage.values()):.3f}" if coverage else "-",
+    effect, lines = design_effect([r for r in records if r["given"]]), []
+    models = [m for m in MODELS if any(r["cell"].startswith(m) for r in records)]
+    for model in [*models, "all"]:
+        cells = by_cell([r for r in records if model == "all" or r["cell"].startswith(model)])
+        held = {c: [r for r in rs if r["given"]] for c, rs in cells.items()}
+        given = [r for rs in held.values() for r in rs]
+        found = {c: coverage(rs, effect) for c, rs in held.items() if rs}
+        rich = [c for c in cells if rate(c) >= 1000]
+        often = sum(len(held[c]) >= 0.5 * len(cells[c]) for c in rich)
+        line = [model, str(len(cells)), str(sum(map(len, cells.values()))), str(len(given))]
+        if given:
+            value, low, high = coverage(given, effect)
+            line += [
+                f"{value:.3f} ({low:.3f}, {high:.3f})",
+                f"{sum(AIM[0] <= v[0] <= AIM[1] for v in found.values())} of {len(found)}",
+                f"{sum(v[2] < AIM[0] for v in found.values())}, {sum(v[1] > AIM[1] for v in found.values())}",
                 f"{often} of {len(rich)}",
-                f"{np.mean([r['joint'] < 0.05 for r in given]):.3f}" if given else "-",
-                f"{np.mean([r['sum'] < 0.05 for r in given]):.3f}" if given else "-",
+                size_of(given, "joint"),
+                size_of(given, "sum"),
             ]
-        )
-    header = ["model", "releases", "given", "coverage", "cells in [.93, .98]", "lowest, highest cell"]
-    return markdown([*header, "given where n eps >= 1000 p", "joint test", "test of a sum"], lines)
+        lines.append(line + ["-"] * (10 - len(line)))
+    header = ["model", "cells", "releases", "given", "coverage", "cells in [.93, .98]"]
+    header += ["below, above by more than chance", "given where n eps >= 1000 p", "joint test"]
+    note = (
+        "Intervals of one release share its noise: in the Clopper-Pearson intervals of coverage their number "
+        f"counts as if it were {effect:.2f} times smaller."
+    )
+    return f"{markdown([*header, 'test of a sum'], lines)}\n\n{note}"
 
 
 def read(path: Path) -> list[dict]:

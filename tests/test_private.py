@@ -33,10 +33,11 @@ from onedraw.samplers import Evidence
 from onedraw.samplers.base import Draws
 from onedraw.samplers.envelope import Mixture, StudentT
 from onedraw.samplers.modes import Mode
+from onedraw.tables.foresight import Foreseen, _Choice
 from onedraw.tables.stream import Stream
 from onedraw.tilted.losses import Logistic
-from onedraw.tilted.quantiles import Counted
-from onedraw.tilted.solver import Solution
+from onedraw.tilted.quantiles import Counted, Drawn
+from onedraw.tilted.solver import Approach, Solution
 from onedraw.tilted.sums import Sums
 from onedraw.tilted.weights import Rows
 from onedraw.tilted.windows import Filled
@@ -56,6 +57,10 @@ def holders():
         "design": Design(design=table, response=table),
         "sums": Sums(loss=Logistic(), table=rows),
         "solution": Solution(theta=table, taken=((np.diag(array),),)),
+        "approach": Approach(objective=None, theta=table, moved=table, certified=False),
+        "choice": (choice := _Choice(table=rows, kernel=list, chosen=list, foreseen=PLANTED)),
+        "foreseen": Foreseen(held=rows, choice=choice),
+        "noise": Drawn(PLANTED),
         "counts": Counted(up_to=array, num_values=int(PLANTED)),
         "windows": Filled(listed=[(array, array, array)], num_values=int(PLANTED)),
         "stream": Stream(source=[PLANTED], read=list, empty=Records(features=table, response=array)),
@@ -367,11 +372,20 @@ def test_nothing_that_holds_records_outlives_the_fit(examples):
 # -- errors
 
 
+class Talkative:
+    """A value whose own error quotes it, as that of a quantity with a unit might."""
+
+    def __float__(self):
+        raise ValueError(f"patient {PLANTED} has no unit")
+
+
 def planted_errors():
     """Ways to fail with the planted number among the data."""
     X, y = np.full((6, 1), PLANTED), np.array([0, 1, 0, 1, 0, 1])
     text = X.astype(object)
     text[2, 0] = f"patient {PLANTED}"
+    talkative = X.astype(object)
+    talkative[2, 0] = Talkative()
     nan = X.copy()
     nan[1, 0] = np.nan
     labels = np.array(["no", f"yes {PLANTED}"] * 3)
@@ -379,6 +393,8 @@ def planted_errors():
     return {
         "text among features": (logistic(epsilon=1.0, **declared), text, y),
         "text in a frame": (logistic(epsilon=1.0, **declared), pd.DataFrame(text), y),
+        "a value that speaks for itself": (logistic(epsilon=1.0, **declared), talkative, y),
+        "a response that does": (onedraw.LinearRegression(epsilon=1.0), X, talkative[:, 0]),
         "a missing number": (logistic(epsilon=1.0, **declared), nan, y),
         "flat features": (logistic(epsilon=1.0, **declared), X[:, 0], y),
         "a single number": (logistic(epsilon=1.0, **declared), PLANTED, y),

@@ -436,6 +436,22 @@ def test_rows_of_one_person_add_up():
     np.testing.assert_allclose(errors[1] ** 2 - errors[0] ** 2, extra, rtol=0.01)
 
 
+@pytest.mark.parametrize("n", [5000, None])
+def test_rows_of_one_person_add_up_in_the_residual_scale(n):
+    """Its interval is that of a logarithm: between one row and five, the variance grows by four shares."""
+    one = release_of(linear_draws(64), n=n)
+    five = dataclasses.replace(one, guarantee=dataclasses.replace(one.guarantee, rows_per_person=5))
+    found = [intervals(release) for release in (one, five)]
+    relative = [np.array(each.standard_error[3]) / each.estimate[3] for each in found]
+    scales = np.array(one.draws)[:, 3]
+    ratio = Gaussian(scale_floor=0.125).scale_noise_ratio(1.4, scales.mean())
+    extra = 4 * 0.05 * ratio * np.log(scales).var(ddof=1)
+    assert relative[1] ** 2 - relative[0] ** 2 == pytest.approx(extra, rel=0.01)
+    ends = [(each.low[3], each.high[3]) for each in found]
+    assert ends[1][1] > ends[0][1]
+    assert n is None or ends[1][0] < ends[0][0]
+
+
 def test_a_private_number_of_records_is_read_from_the_intercept_of_uncentred_features():
     """1/(n w h) is the variance of the intercept given the coefficients; 5 standard errors of 400 draws."""
     rng = np.random.default_rng(0)

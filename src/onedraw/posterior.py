@@ -135,6 +135,21 @@ class Posterior(Withheld):
         value = self._checked(self.prior.log_density(thetas) - self.weight * total)
         return value, self.prior.gradient(thetas) - self.weight * self._gradient(thetas, *pieces)
 
+    def sampled_gradient(self, thetas: Array, rate: float, rng: np.random.Generator) -> Array:
+        """An unbiased gradient (m, p) of the log density, on records in memory.
+
+        Each row of ``thetas`` takes every record with probability ``rate``, and those taken count 1/``rate``
+        times."""
+        n, found = self.num_records, self.prior.gradient(thetas)
+        for i in range(len(thetas)):
+            one, taken = thetas[i : i + 1], int(rng.binomial(n, rate))
+            y, design = self.records(rng.choice(n, taken, replace=False, shuffle=False))
+            self.passes[0] += taken / max(1, n)
+            terms = Slopes(loss=self.loss, beta=self.beta, stacked=self._stacked(one), scale=self._scale(one))
+            _, *pieces = terms(y, design)
+            found[i] -= (self.weight / rate * self._gradient(one, *pieces))[0]
+        return found
+
     def local_quadratic(self, theta: Array, smoothing: Array | None = None) -> tuple[float, Array, Array]:
         """Log density, gradient (p,) and minus the Hessian (p, p) at one point.
 

@@ -10,13 +10,21 @@ import pytest
 from scipy import stats
 
 import onedraw
-from onedraw.audit import Finding, membership_attack, neighbours_of, output_laws
+from onedraw.audit import (
+    Finding,
+    black_box_audit,
+    membership_attack,
+    neighbours_of,
+    output_laws,
+    worst_pair,
+)
 from onedraw.audit.densities import KNOWN, known_density
 from onedraw.audit.releasing import release, released, releases
 from onedraw.audit.subjects import SUBJECTS, audit_subject, root_mean_squared_error
 from onedraw.audit.subjects.accuracy import simulate
 from onedraw.audit.subjects.auditing import Released
-from onedraw.audit.subjects.networks import NETWORKS, ONE_STEP
+from onedraw.audit.subjects.networks import NETWORKS, ONE_STEP, PRIOR_SCALE
+from onedraw.audit.subjects.programs import PROGRAMS
 from onedraw.audit.subjects.regressions import REGRESSIONS
 from onedraw.families import FAMILIES
 from onedraw.mechanisms import OnePosterior, Shape
@@ -29,9 +37,9 @@ jax_only = [
     pytest.mark.jax,
     pytest.mark.skipif(importlib.util.find_spec("jax_privacy") is None, reason="needs the jax extra"),
 ]
-OF_NETWORKS = [subject.name for subject in NETWORKS]
+NEED_JAX = [subject.name for subject in (*NETWORKS, *PROGRAMS)]
 PAIRS = [(name, relation) for name, subject in SUBJECTS.items() for relation in subject.relations]
-SMOKE = [pytest.param(*pair, marks=jax_only if pair[0] in OF_NETWORKS else ()) for pair in PAIRS]
+SMOKE = [pytest.param(*pair, marks=jax_only if pair[0] in NEED_JAX else ()) for pair in PAIRS]
 CONFIDENCE = 1 - 0.001 / len(SMOKE)
 """All claims together are contradicted by chance with probability 0.1% at most."""
 
@@ -45,9 +53,10 @@ def test_every_registered_mechanism_for_regressions_is_audited():
     assert {subject.mechanism for subject in REGRESSIONS} == wanted
 
 
-def test_every_registered_mechanism_for_networks_is_audited():
-    wanted = {name for name, kind in MECHANISMS.items() if forms(kind) == {"network"}}
-    assert {subject.mechanism for subject in NETWORKS} == wanted
+def test_every_registered_mechanism_for_networks_and_for_programs_is_audited():
+    for subjects, form in ((NETWORKS, "network"), (PROGRAMS, "sites")):
+        wanted = {name for name, kind in MECHANISMS.items() if forms(kind) == {form}}
+        assert {subject.mechanism for subject in subjects} == wanted
 
 
 def test_the_posterior_draw_is_audited_for_every_family():
@@ -86,7 +95,8 @@ def test_what_is_attacked_has_all_numbers_of_a_release(subject):
     mechanism = subject.calibrated(epsilon=1.0)
     records = subject.canaries("replace_one")[0].first
     made = release(mechanism, records, 5)
-    seen = Released(mechanism=mechanism)(records.features, records.response, random_state=5)
+    attacked = Released(mechanism=mechanism, read=subject.read)
+    seen = attacked(records.features, records.response, random_state=5)
     extra = sum(len(statistic.values) for statistic in made.statistics.values())
     assert len(seen) == extra + len(made.draws[0]) * min(2, len(made.draws))
     if len(made.draws) == 1:
@@ -236,6 +246,58 @@ def test_the_network_posterior_is_the_logistic_one_and_a_doubled_weight_is_contr
     assert 0.5 < output_laws(mechanism, pair).epsilon() <= 1.0
     loud = dataclasses.replace(mechanism.calibration, weight=2 * mechanism.calibration.weight)
     assert output_laws(dataclasses.replace(mechanism, calibration=loud), pair).epsilon() > 1.0
+
+
+def with_weight(mechanism, factor):
+    """The mechanism with another weight of the loss than its guarantee is about."""
+    calibration = mechanism.calibration
+    return dataclasses.replace(
+        mechanism, calibration=dataclasses.replace(calibration, weight=factor * calibration.weight)
+    )
+
+
+@pytest.mark.jax
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_a_program_has_the_laws_of_its_regression_and_a_doubled_weight_is_contradicted(relation):
+    """Logistic regression written in NumPyro and our own are two implementations of one posterior.
+
+    The worst pair uses the claim up, so a weight 5% too large is caught as well.
+    """
+    pytest.importorskip("numpyro")
+    subject, regression = SUBJECTS["program_draw"], SUBJECTS["one_posterior"]
+    mechanism, plain = (s.calibrated(epsilon=1.0, neighbours=relation) for s in (subject, regression))
+    plain = dataclasses.replace(plain, prior_scale=PRIOR_SCALE)
+    assert plain.calibrated == mechanism.calibrated
+    nodes = np.linspace(-9.0, 9.0, 41)[:, None]
+    for pair in subject.pairs(relation):
+        ours, theirs = subject.stated(mechanism).posterior(pair.first), plain.posterior(pair.first)
+        away = ours.log_density(nodes) - theirs.log_density(nodes)
+        np.testing.assert_allclose(away, away[0], atol=1e-9)
+    sound = worst_pair(subject.stated(mechanism), tries=40, random_state=0)
+    assert 0.95 < sound.epsilon <= 1.0 + 1e-9
+    for factor in (1.05 / sound.epsilon, 2.0):
+        loud = output_laws(subject.stated(with_weight(mechanism, factor)), sound.pair)
+        assert loud.epsilon() > 1.0
+
+
+@pytest.mark.jax
+@pytest.mark.statistical
+def test_published_draws_of_a_program_with_too_large_a_weight_are_contradicted_from_outside():
+    """Eight times the weight has epsilon 5.6 on this pair. That a sound one passes is tested above."""
+    pytest.importorskip("numpyro")
+    subject = SUBJECTS["program_draw:outside"]
+    (pair, *_) = subject.canaries("replace_one")
+    mechanism = with_weight(subject.calibrated(epsilon=1.0), 8.0)
+    found = black_box_audit(
+        Released(mechanism=mechanism, read=subject.read),
+        pair,
+        score=np.ravel,
+        epsilon=1.0,
+        runs=120,
+        confidence=0.999,
+        random_state=0,
+    )
+    assert found.contradicted
 
 
 def test_rounds_on_one_chain_are_refused():

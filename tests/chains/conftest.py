@@ -4,10 +4,42 @@
 import numpy as np
 import pytest
 
+from onedraw.chains.engine import Comparison, Move
 from onedraw.families import Bernoulli
 from onedraw.losses import BetaDivergence
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior
+
+
+class Flat:
+    """Records whose log ratios are given, under a flat prior."""
+
+    weight, prior = 1.0, Prior(scale=1e9)
+
+    def __init__(self, ratios):
+        self.ratios, self.num_records = np.asarray(ratios, dtype=float), len(ratios)
+
+    def record_losses(self, thetas, rows):
+        return np.stack([-self.ratios[rows], np.zeros(len(rows))])
+
+
+def share_of_moves(rule, ratios, count, rng, chunk=2000):
+    """The share of moves of length 1 that are made, of ``count``."""
+    made = 0
+    for _ in range(count // chunk):
+        states = np.zeros((chunk, 1))
+        move = Move(states=states, length=np.ones(chunk))
+        comparison = Comparison(
+            target=Flat(ratios), states=states, move=move, current=lambda: np.zeros(chunk)
+        )
+        made += rule.accepts(comparison, rng).sum()
+    return made / (count // chunk * chunk)
+
+
+@pytest.fixture
+def decisions():
+    """``(rule, ratios, count, rng) -> share of moves of length 1 that are made``."""
+    return share_of_moves
 
 
 def small_posterior(dim, weight=1.0, n=12, beta=1.5):

@@ -4,6 +4,7 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 
 from onedraw.errors import InvalidInput
@@ -147,6 +148,31 @@ def test_a_curvature_is_released_by_default_where_intervals_usually_follow(recor
         assert mechanism.terms_of_curvature is None
         assert mechanism.terms.epsilon + mechanism.terms.count_epsilon == 1.0
         assert reason in mechanism.remark
+
+
+@pytest.mark.parametrize("levels", [4, 5, 8])
+def test_a_column_with_many_categories_has_no_intervals_and_none_are_paid_for(levels):
+    names = tuple(f"town={i} (vs 0)" for i in range(1, levels))
+    model = RegressionModel(family=Bernoulli(), features=("age", *names))
+    shape = Shape(model=model, num_records=10**6)
+    by_default = TiltedFit().calibrate(Request(epsilon=1.0), shape)
+    if levels == 4:
+        assert by_default.terms_of_curvature is not None
+        assert TiltedFit(inference=True).calibrate(Request(epsilon=1.0), shape).terms_of_curvature is not None
+        return
+    assert by_default.terms_of_curvature is None
+    assert f"{levels} categories" in by_default.remark
+    for asked in (True, "robust"):
+        with pytest.raises(InvalidInput, match=f"{levels} categories") as refused:
+            TiltedFit(inference=asked).calibrate(Request(epsilon=1.0), shape)
+        assert "inference=False" in str(refused.value)
+
+
+@pytest.mark.parametrize(("levels", "smallest"), [(4, 0.134), (5, 0.063), (8, 0.0125)])
+def test_the_moments_of_indicators_of_one_column_are_nearly_singular(levels, smallest):
+    """What ``uncertainty.categories`` quotes, from the rows themselves."""
+    rows = np.column_stack([np.ones(levels), 2.0 * np.eye(levels)[:, 1:] - 1.0])
+    assert np.linalg.eigvalsh(rows.T @ rows / levels)[0] == pytest.approx(smallest, rel=0.01)
 
 
 @pytest.mark.parametrize(("num_records", "said"), [(119, True), (121, False), (None, False)])

@@ -17,12 +17,12 @@ from onedraw.families import Bernoulli, Categorical, Gaussian
 from onedraw.mechanisms import Mechanism, OnePosterior, Shape
 from onedraw.model import NetworkModel
 from onedraw.nn import DPSGD, DPVI, BetaSGD, NetworkDraw, ProgramDraw
-from onedraw.nn.accounting import Sampling, noise_multiplier, spent_epsilon
 from onedraw.nn.beta_sgd import slope_bound
 from onedraw.nn.objectives import NetworkLoss, PointObjective
 from onedraw.nn.training import Run, poisson_batch, train
 from onedraw.privacy import Request
 from onedraw.privacy.guarantee import NEIGHBOURS
+from onedraw.privacy.subsampled import Sampling, noise_multiplier, spent_epsilon
 from onedraw.private import Private
 from onedraw.publishing import make_plan, publish
 from onedraw.records import Records

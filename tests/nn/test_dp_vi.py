@@ -14,10 +14,10 @@ from onedraw.families import Bernoulli, Gaussian
 from onedraw.mechanisms import Shape
 from onedraw.model import NetworkModel
 from onedraw.nn import DPSGD, DPVI
-from onedraw.nn.accounting import Sampling
 from onedraw.nn.training import Run, train
 from onedraw.privacy import Request
 from onedraw.privacy.guarantee import NEIGHBOURS
+from onedraw.privacy.subsampled import Sampling
 from onedraw.private import Private
 from onedraw.publishing import make_plan, publish
 from onedraw.records import Records

@@ -11,10 +11,12 @@ from scipy import special, stats
 import onedraw
 from onedraw import InvalidInput, PrivateModel, Release
 from onedraw.estimators import from_release
+from onedraw.families import Bernoulli
+from onedraw.losses import BetaDivergence
 from onedraw.mechanisms import OnePosterior
 from onedraw.nn import DeclaredDensity, NutsSampler, ProgramDraw
 from onedraw.nn.columns import Columns
-from onedraw.nn.observed import READERS
+from onedraw.nn.observed import READERS, ObservedLaw
 from onedraw.nn.program import Program
 from onedraw.samplers.nuts import double_precision
 
@@ -234,6 +236,17 @@ def test_every_loss_is_within_its_certificate_for_any_numbers(law, floor, bad):
     assert (losses >= bounds.lower).all()
     assert (losses <= bounds.upper).all()
     assert np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize("computed", [np.nan, np.inf, -np.inf, 1e300, -1e-9, 0.25])
+def test_a_loss_is_held_within_its_certificate_whatever_was_computed(computed, monkeypatch):
+    """The guarantee rests on this alone, not on the arithmetic of any family."""
+    monkeypatch.setattr(ObservedLaw, "_computed", lambda *arguments: jnp.asarray(computed))
+    law = ObservedLaw(loss=BetaDivergence(Bernoulli()))
+    bounds = law.loss.loss_bounds(2.0)
+    held = float(law.loss_of(None, 0.0, {"bounds": (bounds.lower, bounds.upper)}))
+    inside = bounds.lower <= computed <= bounds.upper
+    assert held == (computed if inside else bounds.lower if computed < bounds.lower else bounds.upper)
 
 
 def test_a_record_without_a_loss_neither_stops_the_fit_nor_sways_it():

@@ -197,6 +197,22 @@ def test_a_mode_that_the_search_missed_gets_its_own_component(
     assert min(p_values.values()) > ALPHA / 7, p_values
 
 
+def test_the_prior_in_the_envelope_bounds_the_ratio_everywhere(reference: Any) -> None:
+    """Losses of responses in {0, 1} are never negative: posterior/envelope is at most one over the prior's
+    share, also far from every peak that was found. Without the prior it is e^13 at some draw of it.
+    """
+    # Steep records of both classes: a narrow peak at zero, and flanks as wide as the prior.
+    steep = replace(
+        reference.CASES["logistic"], x=np.full((16, 1), 50.0), y=np.tile([0.0, 1.0], 8), intercept=False
+    )
+    posterior, rng = steep.posterior(), np.random.default_rng(0)
+    first = fitting.laplace_mixture(posterior, exact.find_modes(posterior, rng))
+    far = posterior.prior.sample(rng, 2000, posterior.dim)
+    for mixture in (first, fitting._adapt(posterior, first, rng)):
+        ratio = posterior.log_density(far) - mixture.log_density(far)
+        assert ratio.max() <= -np.log(fitting.PRIOR_SHARE) + 1e-9
+
+
 def test_peaks_where_kinks_meet_are_found_before_proposals_meet_them(reference: Any) -> None:
     """An ascent by gradients alone stops on ridges: then every third draw has to begin again."""
     posterior = reference.CASES["laplace"].posterior()

@@ -9,9 +9,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from onedraw import Columns, LogisticRegression, Target
 from onedraw.errors import InvalidInput, TableError
+from onedraw.families import Bernoulli
 from onedraw.ledger import Ledger
-from onedraw.mechanisms import OnePosterior, TiltedFit
+from onedraw.mechanisms import OnePosterior, OutputPerturbation, Shape, TiltedFit
+from onedraw.mechanisms._bounds import bounded_design
+from onedraw.model import RegressionModel
+from onedraw.privacy import Request
 from onedraw.private import Withheld
 from onedraw.records import Records
 from onedraw.tables import arrow, base
@@ -56,12 +61,64 @@ def test_a_seed_gives_the_same_release_wherever_the_records_are(
     assert found.num_records == 6000
 
 
+@pytest.mark.parametrize("named", [None, "died"])
+def test_the_target_may_be_named_by_the_declaration_or_by_the_fit(named, patients):
+    """Named by the fit alone it was counted among the features: charged, and then nothing was released."""
+    table = patients(300)
+    bounds = {name: (-5, 5) for name in table if name != "died"}
+    declared = Columns(bounds, Target(name=named, classes=[0, 1]))
+    model = LogisticRegression(epsilon=1.0, columns=declared, random_state=0)
+    found = model.fit(pa.table(table), target="died").release_
+    assert "died" not in found.model.features
+    assert len(found.model.features) == len(table) - 1
+
+
+def test_exposures_are_read_with_their_records(exposed, small_look, scans):
+    table, estimator = exposed
+    streamed = estimator().fit(pa.table(table), target="died").release_
+    assert len(scans) == 1
+    together = estimator().fit(pd.DataFrame(table)).release_
+    np.testing.assert_allclose(streamed.draws, together.draws, atol=1e-9, rtol=0)
+    assert streamed.model == together.model
+    assert streamed.estimate.coef[0, 0, 0] == pytest.approx(1.0, abs=0.2)
+    with pytest.raises(InvalidInput, match="is one of its columns"):
+        estimator().fit(pa.table(table), target="died", exposure=table["years"])
+
+
 def test_the_tilted_fit_with_its_curvature_takes_four_passes(folder, small_look, scans, logistic):
     estimator = logistic(mechanism=TiltedFit(inference=True)).fit(
         ds.dataset(folder, format="parquet"), target="died"
     )
     assert "curvature" in estimator.release_.statistics
     assert [seen.scans for seen in scans] == [4]
+
+
+@pytest.mark.parametrize("noise", ["spherical", "laplace"])
+def test_output_perturbation_takes_four_passes_and_gives_the_release_of_memory(
+    noise, folder, small_look, scans, logistic, in_memory
+):
+    given = {"mechanism": OutputPerturbation(feature_norm=2.0, regularisation=0.05, noise=noise)}
+    found = logistic(**given).fit(ds.dataset(folder, format="parquet"), target="died").release_
+    assert [seen.scans for seen in scans] == [4]
+    np.testing.assert_allclose(found.draws, in_memory(**given).draws, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("norm", [0.3, 2.0, 50.0])
+def test_the_estimate_of_a_stream_has_the_residual_that_its_noise_covers(norm, small_look, patients):
+    """The gradient of the mean objective, in plain NumPy, and the minimiser of the solver in memory."""
+    columns = patients()
+    x = np.column_stack([columns[name] for name in ("age", "dose", "weight")])
+    records = Records(features=x, response=columns["died"].astype(float))
+    model = RegressionModel(family=Bernoulli(), features=("age", "dose", "weight"))
+    mechanism = OutputPerturbation(feature_norm=norm, regularisation=0.01)
+    mechanism = mechanism.calibrate(Request(epsilon=1.0), Shape(model=model, num_records=6000))
+    found = mechanism.estimate_anywhere(records, np.random.default_rng(0))
+    design = bounded_design(x, fit_intercept=True, feature_norm=norm)
+    sign = 2.0 * records.response - 1.0
+    slope = -(sign / (1.0 + np.exp(sign * (design @ found)))) @ design / 6000 + 0.01 * found
+    assert np.linalg.norm(slope) <= mechanism.tolerance * norm / 6000
+    apart = np.linalg.norm(found - mechanism.estimate(design, records.response))
+    assert apart <= 2.0 * mechanism.tolerance * norm / (6000 * 0.01)
 
 
 def test_a_table_no_longer_than_a_look_is_read_once(folder, scans, logistic):

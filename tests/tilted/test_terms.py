@@ -91,6 +91,8 @@ def test_information_is_never_taken_from_private_numbers():
         (CappedCounts(cap=3), 100_000, True, 0.1),
         (Softmax(classes=3), 1_000, True, 0.15),
         (Softmax(classes=3), 100_000, True, 0.2),
+        (Softmax(classes=3), 10_000, False, 0.15),
+        (Softmax(classes=3), 100_000, False, 0.05),
     ],
 )
 def test_a_smaller_ridge_is_bought_where_its_pull_is_not_undone(loss, num_records, raw, expected):

@@ -91,7 +91,8 @@ def test_features_of_very_different_size_get_units_of_their_own():
         rng = np.random.default_rng(seed)
         x = rng.standard_normal((10_000, 5)) * sizes
         terms = Terms(epsilon=1.0, num_records=10_000)
-        found = UnitTerms.planned(terms, 5, 6).release(table(x), rng) / planned_reach(terms.noise(6))
+        found = UnitTerms.planned(terms, 5, 6).chosen(counts_of_sizes(x), len(x), rng)
+        found /= planned_reach(terms.noise(6))
         assert (np.abs(np.log(found / sizes)) < np.log(2.5)).all()
 
 
@@ -99,7 +100,7 @@ def test_few_records_get_one_unit_for_all_features():
     found = UnitTerms.planned(Terms(epsilon=1.0, num_records=1000), 5, 6)
     assert found.own == 0.0
     x = np.random.default_rng(0).standard_normal((1000, 5))
-    assert len(set(found.release(table(x), np.random.default_rng(1)).tolist())) == 1
+    assert len(set(found.chosen(counts_of_sizes(x), len(x), np.random.default_rng(1)).tolist())) == 1
 
 
 @pytest.mark.parametrize("records", [None, 0, 10, 1000, 10**9])

@@ -37,7 +37,6 @@ from scipy import special, stats
 from onedraw.audit.closed_forms import NormalDensity
 from onedraw.audit.exact import Laws
 from onedraw.audit.pairs import Pair
-from onedraw.chains.minibatch import MASSES, PLACES
 from onedraw.mechanisms import FastMH, MinibatchBarker, PenaltyChain, PrivateBarker, PrivateHMC, PrivateSGLD
 from onedraw.records import Records
 from onedraw.types import Array
@@ -107,8 +106,6 @@ def is_one_chain_step(mechanism: Any) -> bool:
     """Whether it makes one step that is known here from a public start."""
     if mechanism.name not in ONE_STEP or mechanism.steps != 1:
         return False
-    if mechanism.name == MinibatchBarker.name and mechanism._moved.slope < math.inf:
-        return False  # long steps are shrunk, and the law of the proposal is not normal
     few = mechanism.model.dim in NODES and (mechanism.model.dim == 1 or mechanism.name in PLANE)
     return few and (mechanism.start is not None or mechanism.first_stage == 0.0)
 
@@ -164,27 +161,23 @@ def thinned_step(mechanism: FastMH, target: Any, start: Array) -> Step:
 
 def batched_step(mechanism: MinibatchBarker, target: Any, start: Array) -> Step:
     """Averaged over all batches, which must be few."""
-    kernel = mechanism._kernel(mechanism.tuning.setting, np.array(mechanism.tuning.sds), mechanism._moved)
-    assert kernel is not None
-    walk, rule = kernel
-    n, m = target.num_records, rule.batch
+    n, m = target.num_records, int(mechanism.tuning.setting[1])
     batches = list(itertools.combinations(range(n), m))
-    log_mass = np.log(np.concatenate([MASSES, MASSES]) / (2.0 * MASSES.sum() * len(batches)))
-    places = np.concatenate([PLACES, -PLACES])
 
     def decided(thetas: Array) -> tuple[Array, Array]:
         ratios = -_added(target, start, thetas, np.arange(n))
         prior = target.prior.log_density(thetas) - target.prior.log_density(start[None, :])
-        accepted = rejected = np.full(len(thetas), -np.inf)
+        logs = []
         for batch in batches:
             some = ratios[:, batch]
-            sd = np.sqrt(2.0 - (1.0 - m / n) * n**2 * some.var(axis=1) / m)
-            at = ((prior + n * some.mean(axis=1))[:, None] + places) / sd[:, None]
-            accepted = np.logaddexp(accepted, special.logsumexp(special.log_ndtr(at) + log_mass, axis=1))
-            rejected = np.logaddexp(rejected, special.logsumexp(special.log_ndtr(-at) + log_mass, axis=1))
+            t, bend = prior + n * some.mean(axis=1), np.tanh(0.5 * (prior + n * some.mean(axis=1)))
+            v = np.minimum(0.5, (1.0 - m / n) * n**2 * some.var(axis=1) / m)
+            u = t + bend * (v / 2.0 + np.square(v) * (1.0 - np.square(bend)) / 4.0)
+            logs.append([special.log_expit(u), special.log_expit(-u)])
+        accepted, rejected = special.logsumexp(logs, axis=0) - math.log(len(batches))
         return accepted, rejected
 
-    return Step(start=start, proposed=start, scales=walk.scales, decided=decided)
+    return Step(start=start, proposed=start, scales=mechanism._proposal().scales, decided=decided)
 
 
 def leapfrog_step(mechanism: PrivateHMC, target: Any, start: Array) -> Step:

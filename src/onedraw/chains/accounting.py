@@ -33,6 +33,7 @@ Guarantee:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -71,13 +72,14 @@ class Filter:
     epsilon: float
     order: float
     limit: float
-    sensitivity: Sensitivity
+    sensitivity: Callable[[Array], Array]
+    """The range of steps by their lengths (m,)."""
     most_steps: int = 1
     pure: Array = field(default_factory=lambda: np.zeros(1))
     renyi: Array = field(default_factory=lambda: np.zeros(1))
 
     @classmethod
-    def planned(cls, *, epsilon: float, delta: float, sensitivity: Sensitivity) -> Filter:
+    def planned(cls, *, epsilon: float, delta: float, sensitivity: Callable[[Array], Array]) -> Filter:
         """The filter of a budget, its order fixed in advance."""
         budget = Budget.plan(epsilon=epsilon, delta=delta)
         limit = 0.0 if budget.limit is None else float_at_most(budget.limit)

@@ -179,3 +179,7 @@ class DiagonalNormal:
     def log_density_and_gradient(self, thetas: Array) -> tuple[Array, Array]:
         """The same, and its gradient (m, p)."""
         return self.log_density(thetas), np.asarray(-thetas / np.square(self.sds))
+
+    def sampled_gradient(self, thetas: Array, rate: float, rng: np.random.Generator) -> Array:
+        """The gradient: there are no records to sample."""
+        return self.log_density_and_gradient(thetas)[1]

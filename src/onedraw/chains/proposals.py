@@ -20,6 +20,11 @@ Guarantee:
     max(A) D/2. The drift h/2 with noise variance h is what has the posterior as its limit for small h; a
     drift of h with noise h, as in two published codes, has its square.
 
+    A Langevin step that takes every record with probability q, counted 1/q times, is a Poisson-subsampled
+    Gaussian mechanism: divided by A, it adds up vectors of length at most C = (h/2) max(A) w G/q, one of each
+    record taken, with noise of standard deviation sqrt(h), z = 2 q/(sqrt(h) max(A) w G) times C
+    [``onedraw.privacy.subsampled``]. Its gradient is unbiased, so the limit for small h is the same.
+
 >>> move = RandomWalk(scales=np.array([1.0, 2.0])).propose(None, np.zeros((3, 2)), np.random.default_rng(0))
 >>> move.states.shape, move.length.shape
 ((3, 2), (3,))
@@ -89,15 +94,21 @@ class NoisyLeapfrog:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Langevin:
-    """A step of size h = ``step`` along the gradient with noise of variance h, in units of ``scales``
-    (p,)."""
+    """A step of size h = ``step`` along the gradient with noise of variance h, in units of ``scales`` (p,).
+
+    The gradient is that of all records, or of those that a step takes with probability ``rate``, counted
+    1/``rate`` times."""
 
     step: float
     scales: Array
+    rate: float = 1.0
 
     def propose(self, target: Any, states: Array, rng: np.random.Generator) -> Move:
         """One look at the records from each state."""
-        gradient = target.log_density_and_gradient(states)[1]
+        if self.rate < 1.0:
+            gradient = target.sampled_gradient(states, self.rate, rng)
+        else:
+            gradient = target.log_density_and_gradient(states)[1]
         noise = math.sqrt(self.step) * rng.standard_normal(states.shape)
         proposed = states + self.scales * (0.5 * self.step * self.scales * gradient + noise)
         return Move(states=proposed, length=np.linalg.norm(proposed - states, axis=1))

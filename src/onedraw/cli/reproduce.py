@@ -32,6 +32,11 @@ BOTH = "both"
     help="Valid guarantees only, or the published calibration with its errors, labelled.",
 )
 @click.option("--jobs", type=int, default=1, show_default=True, help="Processes that compute.")
+@click.option(
+    "--minutes",
+    type=float,
+    help="Stop each run after so many, and report its complete repetitions; the same command goes on.",
+)
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("reproduction"))
 @click.option(
     "--page", type=click.Path(dir_okay=False, path_type=Path), help="Also write a page of all results."
@@ -44,6 +49,7 @@ def reproduce_command(
     size: str,
     version: str,
     jobs: int,
+    minutes: float | None,
     out: Path,
     page: Path | None,
     redraw: bool,
@@ -82,7 +88,15 @@ def reproduce_command(
             report = reproduction.redraw(experiment, kind, out) if redraw else None
             if not redraw:
                 with _cells(f"{experiment.name}, {kind}") as show:
-                    results = run(experiment, version=kind, size=size, folder=cells, jobs=jobs, progress=show)
+                    results = run(
+                        experiment,
+                        version=kind,
+                        size=size,
+                        folder=cells,
+                        jobs=jobs,
+                        minutes=minutes,
+                        progress=show,
+                    )
                 report = reproduction.publish(results, out)
             if report is None:
                 continue

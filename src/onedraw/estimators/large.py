@@ -70,12 +70,14 @@ class Place:
             raise no_such_column(name, names)
         return cls(table=X, columns=replace(columns, target=replace(columns.target, name=name)), names=names)
 
-    def header(self, *, public: bool) -> Header:
-        """Names of all columns and, if they are public, the number of rows."""
+    def header(self, *, public: bool, counted: int | None = None) -> Header:
+        """Names of all columns but the target and, if it is public, the number of rows."""
+        features = tuple(name for name in self.names if name != self.columns.target.name)
         if not public:
-            return Header(features=self.names)
-        count = len(self.table) if _is_dask(self.table) else arrow.count_rows(self.table)
-        return Header(features=self.names, num_records=count)
+            return Header(features=features)
+        if counted is None:
+            counted = len(self.table) if _is_dask(self.table) else arrow.count_rows(self.table)
+        return Header(features=features, num_records=counted)
 
     def encoding(self) -> Any:
         """How rows become features; a declaration that needs them all in memory is refused."""
@@ -95,9 +97,10 @@ class Place:
 
     def read(self, kind: type, encoding: Any, model: Any, memory: int = 0) -> Any:
         """The table of records in working units; one block of them, if that takes ``memory`` at most."""
-        used = (*(source.name for source in encoding.sources), str(self.columns.target.name))
+        used = (*(source.name for source in encoding.all_sources), str(self.columns.target.name))
         reading = Reading(columns=self.columns, encoding=encoding, model=model, kind=kind)
-        empty = Records(features=np.empty((0, model.num_features)), response=np.empty(0))
+        offset = None if encoding.offset is None else np.empty(0)
+        empty = Records(features=np.empty((0, model.num_features)), response=np.empty(0), offset=offset)
         if _is_dask(self.table):
             return Cluster.of(self.table[list(used)].to_delayed(), reading, empty)
         source = arrow.ArrowSource.of(self.table, used)
@@ -122,14 +125,15 @@ class Reading:
     """The estimator, which knows the coding of its response."""
 
     def __call__(self, piece: Any) -> Records:
-        features, target = encoded(self.columns, self.encoding, piece, None, self.model)
-        return in_working_units(self.kind(), features, target, self.model)
+        found = encoded(self.columns, self.encoding, piece, None, self.model)
+        return in_working_units(self.kind(), *found, self.model)
 
 
-def in_working_units(estimator: Any, features: Any, target: Any, model: Any) -> Records:
-    """Records of features and a response as they stand in the table."""
+def in_working_units(estimator: Any, features: Any, target: Any, exposure: Any, model: Any) -> Records:
+    """Records of features, a response and maybe an exposure (or offset) as they stand in the table."""
     with silent():
         response = estimator._coded(target, model)
         # Held before they are checked: in working units a finite number may overflow.
         features, response = held(model.scale_features(features)), held(model.scale_response(response))
-        return Records(features=features, response=response, known=True)
+        offset = None if exposure is None else model.scale_offset(exposure)
+        return Records(features=features, response=response, offset=offset, known=True)

@@ -32,6 +32,8 @@ from onedraw.types import Array
 NODES = 256
 PER_COLUMN = 8
 """Nodes at the least for every column of the rows."""
+BLOCK = 16
+"""Members of a batch that are computed together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,45 +62,22 @@ class ClassRowLaw:
     @property
     def curvature(self) -> Array:
         """E V (x) z z' (B, q p, q p)."""
-        z, q = self._rows, self.classes - 1
-        batch, size, p = z.shape
-        out = np.empty((batch, q, p, q, p))
-        for a in range(q):
-            for b in range(a, q):
-                weighted = z * (self._variance(a, b) / size)[:, :, None]
-                out[:, a, :, b] = out[:, b, :, a] = weighted.transpose(0, 2, 1) @ z
-        return out.reshape(batch, q * p, q * p)
+        return np.concatenate([block.curvature() for block in self._blocks])
 
     @property
     def score(self) -> Array:
         """E B' pi (x) z (B, q p)."""
-        z = self._rows
-        return np.asarray(self._means.transpose(0, 2, 1) @ z / z.shape[1]).reshape(len(z), -1)
+        return np.concatenate([block.score() for block in self._blocks])
 
     def pullback(self, gradient: Array) -> Array:
         """The symmetric d l/d M (B, p, p) from the symmetric d l/d curvature (B, q p, q p).
 
-        By a node: dl = sum_ab (dV_ab z'G_ab z + 2 V_ab z'G_ab dz). With W = B (z'G_ab z)_ab B', the gradient
-        of tr W (diag pi - pi pi') in the logits is pi (diag W - pi.diag W) - 2 pi (W pi - pi'W pi). From the
-        rows to F it is a sum over nodes, and from F = chol M the reverse of a Cholesky factorisation.
+        From rows at the nodes to F it is a sum over nodes, and from F = chol M the reverse of a Cholesky
+        factorisation.
         """
-        z, q, pi = self._rows, self.classes - 1, self._probabilities
-        batch, size, p = z.shape
-        blocks = gradient.reshape(batch, q, p, q, p).transpose(0, 2, 1, 3, 4).reshape(batch, p, -1)
-        turned = (z @ blocks).reshape(batch, size, q, q, p)
-        squares = np.einsum("bnxyi,bni->bnxy", turned, z)
-        by_rows = np.zeros_like(z)
-        for a in range(q):
-            for b in range(q):
-                by_rows += 2.0 * self._variance(a, b)[:, :, None] * turned[:, :, a, b]
-        basis = contrast_basis(self.classes)
-        lifted = basis @ squares @ basis.T
-        own = np.diagonal(lifted, axis1=2, axis2=3)
-        mixed = (lifted @ pi[:, :, :, None])[:, :, :, 0]
-        by_logits = own - (pi * own).sum(2, keepdims=True)
-        by_logits = pi * (by_logits - 2.0 * (mixed - (pi * mixed).sum(2, keepdims=True)))
-        by_rows += by_logits @ basis @ self.theta.reshape(batch, q, p)
-        by_factor = by_rows.transpose(0, 2, 1) @ nodes(p, self.intercept) / size
+        p = self.moments.shape[1]
+        blocks = zip(self._blocks, _slices(len(gradient)), strict=True)
+        by_factor = np.concatenate([block.by_factor(gradient[rows]) for block, rows in blocks])
         inner = np.tril(self._factor.transpose(0, 2, 1) @ by_factor)
         inner[:, np.arange(p), np.arange(p)] *= 0.5
         inverse = np.linalg.inv(self._factor)
@@ -113,31 +92,102 @@ class ClassRowLaw:
             return np.stack([_factor_or_nan(moments) for moments in self.moments])
 
     @cached_property
+    def _blocks(self) -> list[_Block]:
+        p = self.moments.shape[1]
+        points, theta = nodes(p, self.intercept), self.theta.reshape(len(self.theta), -1, p)
+        return [
+            _Block(classes=self.classes, nodes=points, factor=self._factor[rows], theta=theta[rows])
+            for rows in _slices(len(theta))
+        ]
+
+
+def _slices(batch: int) -> list[slice]:
+    return [slice(first, first + BLOCK) for first in range(0, batch, BLOCK)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Block:
+    """What ``ClassRowLaw`` needs at every node, for few enough of a batch that it fits a processor's cache.
+
+    Nodes come last in every array. V is symmetric, so its entries are those of the pairs a <= b.
+    """
+
+    classes: int
+    nodes: Array  # (N, p)
+    factor: Array  # (b, p, p)
+    theta: Array  # (b, q, p)
+
+    def curvature(self) -> Array:
+        z, q, variance = self._rows, self.classes - 1, self._variance / len(self.nodes)
+        batch, p, _ = z.shape
+        out, across = np.empty((batch, q, p, q, p)), z.transpose(0, 2, 1)
+        for k, (a, b) in enumerate(self._pairs):
+            out[:, a, :, b] = out[:, b, :, a] = (z * variance[:, k : k + 1]) @ across
+        return out.reshape(batch, q * p, q * p)
+
+    def score(self) -> Array:
+        found = self._means @ self._rows.transpose(0, 2, 1) / len(self.nodes)
+        return np.asarray(found).reshape(len(found), -1)
+
+    def by_factor(self, gradient: Array) -> Array:
+        """d l/d F (b, p, p).
+
+        With S_ab = G_ab + G_ba (G_aa alone on the diagonal) a node adds dl = sum over pairs of
+        dV_ab z'S_ab z + 2 V_ab z'S_ab dz, and V_ab = pi.(B_a B_b) - (pi.B_a)(pi.B_b).
+        """
+        z, pi, means, variance = self._rows, self._probabilities, self._means, self._variance
+        batch, p, _ = z.shape
+        basis, blocks = contrast_basis(self.classes), gradient.reshape(batch, -1, p, self.classes - 1, p)
+        by_rows, squares, by_means = np.zeros_like(z), np.empty_like(variance), np.zeros_like(means)
+        for k, (a, b) in enumerate(self._pairs):
+            part = blocks[:, a, :, b]
+            turned = (part if a == b else part + part.transpose(0, 2, 1)) @ z
+            squares[:, k] = (turned * z).sum(1)
+            by_rows += 2.0 * variance[:, k : k + 1] * turned
+            by_means[:, a] -= squares[:, k] * means[:, b]
+            by_means[:, b] -= squares[:, k] * means[:, a]
+        by_probability = self._products.T @ squares + basis @ by_means
+        by_logits = pi * (by_probability - (pi * by_probability).sum(1, keepdims=True))
+        by_rows += (basis @ self.theta).transpose(0, 2, 1) @ by_logits
+        return np.asarray(by_rows @ self.nodes / len(self.nodes))
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        q = self.classes - 1
+        return [(a, b) for a in range(q) for b in range(a, q)]
+
+    @property
+    def _products(self) -> Array:
+        """B_a B_b of all pairs (pairs, K)."""
+        basis = contrast_basis(self.classes)
+        return np.stack([basis[:, a] * basis[:, b] for a, b in self._pairs])
+
+    @cached_property
     def _rows(self) -> Array:
-        """(B, nodes, p)."""
-        return nodes(self.moments.shape[1], self.intercept) @ self._factor.transpose(0, 2, 1)
+        """(b, p, N)."""
+        return np.asarray(self.factor @ self.nodes.T)
 
     @cached_property
     def _probabilities(self) -> Array:
-        """(B, nodes, K)."""
-        batch, p = len(self.moments), self.moments.shape[1]
-        logits = contrast_basis(self.classes) @ self.theta.reshape(batch, -1, p)
-        values = self._rows @ logits.transpose(0, 2, 1)
-        values -= values.max(axis=2, keepdims=True)
+        """(b, K, N)."""
+        values = (contrast_basis(self.classes) @ self.theta) @ self._rows
+        values -= values.max(axis=1, keepdims=True)
         np.exp(values, out=values)
-        return np.asarray(values / values.sum(axis=2, keepdims=True))
+        values /= values.sum(axis=1, keepdims=True)
+        return np.asarray(values)
 
     @cached_property
     def _means(self) -> Array:
-        """(B, nodes, q): pi in contrasts."""
-        return np.asarray(self._probabilities @ contrast_basis(self.classes))
+        """(b, q, N): pi in contrasts."""
+        return np.asarray(contrast_basis(self.classes).T @ self._probabilities)
 
-    def _variance(self, a: int, b: int) -> Array:
-        """V_ab (B, nodes)."""
-        basis = contrast_basis(self.classes)
-        return np.asarray(
-            self._probabilities @ (basis[:, a] * basis[:, b]) - self._means[:, :, a] * self._means[:, :, b]
-        )
+    @cached_property
+    def _variance(self) -> Array:
+        """V_ab of all pairs (b, pairs, N)."""
+        out = self._products @ self._probabilities
+        for k, (a, b) in enumerate(self._pairs):
+            out[:, k] -= self._means[:, a] * self._means[:, b]
+        return np.asarray(out)
 
 
 def _factor_or_nan(moments: Array) -> Array:

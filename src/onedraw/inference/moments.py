@@ -44,9 +44,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from onedraw.types import Array
@@ -104,7 +105,7 @@ class MomentSpace:
     def read(self, free: Array) -> MomentPoint:
         """The matrices at free coordinates (B, size)."""
         batch, p = len(free), self.dim
-        rows, columns = np.tril_indices(p, -1)
+        rows, columns = lower_pairs(p)
         ratios = np.zeros((batch, p, p))
         ratios[:, rows, columns] = free[:, : self.pairs]
         radius = np.sqrt(1.0 + (ratios**2).sum(2))
@@ -120,6 +121,18 @@ class MomentSpace:
             log_count=free[:, self.pairs + self.scales],
         )
 
+    def of_correlations(self, correlations: Array) -> tuple[Array, Array, Array]:
+        """Coordinates w (B, pairs) and logit psi (B,) of correlations C (B, p, p), and the radii (B, p).
+
+        Many psi give the same C; this one is half of its smallest eigenvalue.
+        """
+        unique = 0.5 * np.linalg.eigvalsh(correlations)[:, 0]
+        common = (correlations - unique[:, None, None] * np.eye(self.dim)) / (1.0 - unique)[:, None, None]
+        factor = np.linalg.cholesky(common)
+        ratios = factor / np.diagonal(factor, axis1=1, axis2=2)[:, :, None]
+        rows, columns = np.tril_indices(self.dim, -1)
+        return ratios[:, rows, columns], special.logit(unique), np.sqrt((ratios**2).sum(2))
+
     def log_prior(self, free: Array, point: MomentPoint) -> tuple[Array, Array]:
         """The log prior density (B,), up to a constant, and its gradient (B, size)."""
         gradient = np.zeros_like(free)
@@ -134,7 +147,7 @@ class MomentSpace:
             value -= nu * np.log(point.radius).sum(1)
             # Beta(ALPHA, BETA) for psi, in its logit.
             value += ALPHA * special.log_expit(free[:, -1]) + BETA * special.log_expit(-free[:, -1])
-            rows, columns = np.tril_indices(self.dim, -1)
+            rows, columns = lower_pairs(self.dim)
             pulled = -nu * point.ratios / point.radius[:, :, None] ** 2
             gradient[:, : self.pairs] = pulled[:, rows, columns]
             gradient[:, -1] = ALPHA - (ALPHA + BETA) * point.unique
@@ -157,6 +170,12 @@ class MomentSpace:
             # A row of the factor is a unit vector l = (w, 1)/radius: dl/dw = (I - l l')/radius.
             by_ratios = by_factor / point.radius[:, :, None]
             by_ratios -= point.ratios * (along / point.radius**2)[:, :, None]
-            rows, columns = np.tril_indices(self.dim, -1)
+            rows, columns = lower_pairs(self.dim)
             out[:, : self.pairs] = by_ratios[:, rows, columns]
         return out
+
+
+@lru_cache(maxsize=64)
+def lower_pairs(size: int) -> tuple[NDArray[np.intp], ...]:
+    """Rows and columns of the strict lower triangle."""
+    return tuple(np.asarray(side, dtype=np.intp) for side in np.tril_indices(size, -1))

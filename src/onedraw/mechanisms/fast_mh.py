@@ -41,7 +41,7 @@ from onedraw.chains.proposals import RandomWalk
 from onedraw.chains.thinned import Thinned, ThinnedReference
 from onedraw.chains.tuning import reference_spread, reference_squared_slope
 from onedraw.errors import CalibrationError
-from onedraw.mechanisms._chain_kinds import FilteredChain
+from onedraw.mechanisms._chain_kinds import FilteredChain, Setting
 from onedraw.mechanisms.base import Requirements
 from onedraw.privacy.request import Request
 
@@ -61,6 +61,7 @@ class FastMH(FilteredChain):
     )
     what: ClassVar[str] = "Each step of the chain was decided by Barker's rule on a random few of the records"
     lengths = (0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
+    longest_chain = 4000
 
     overhead: float = 0.2
 
@@ -68,30 +69,30 @@ class FastMH(FilteredChain):
         super()._check_options()
         positive(overhead=self.overhead)
 
-    def _rule(self, moved: Sensitivity) -> Thinned:
+    def _rule(self, moved: Sensitivity, setting: Setting) -> Thinned:
         return Thinned(per_record=replace(moved, multiple=1.0), overhead=self.overhead)
 
-    def _reference_rule(self, moved: Sensitivity, request: Request) -> ThinnedReference:
+    def _reference_rule(self, moved: Sensitivity, setting: Setting, request: Request) -> ThinnedReference:
         assert self.chosen_beta is not None
         slope = reference_squared_slope(self.model.family, self.chosen_beta)
         return ThinnedReference(
-            rule=self._rule(moved),
+            rule=self._rule(moved, setting),
             count=self._guess(request),
             squared_slopes=slope * reference_spread(**self._parameters),
         )
 
-    def _price(self, moved: Sensitivity, request: Request) -> Sensitivity:
+    def _price(self, moved: Sensitivity, setting: Setting, request: Request) -> Sensitivity:
         return replace(moved, multiple=moved.multiple + self.overhead * request.rows_per_person)
 
-    def _passes(self, moved: Sensitivity, proposal: RandomWalk) -> float:
+    def _passes(self, moved: Sensitivity, setting: Setting, proposal: RandomWalk) -> float:
         """Both ends of a move are looked at, for a part of the records."""
         length = np.array([np.linalg.norm(proposal.scales)])
-        return float(2.0 * self._rule(moved).rate(length)[0])
+        return float(2.0 * self._rule(moved, setting).rate(length)[0])
 
     @property
     def work(self) -> float:
         """That of a step, in passes over the records."""
-        return self._passes(self._moved, self._proposal())
+        return self._passes(self._moved, self.tuning.setting, self._proposal())
 
     def _solve(self: Any, request: Request) -> Any:
         solved = super()._solve(request)

@@ -37,7 +37,7 @@ from typing import ClassVar
 
 from onedraw.chains.accounting import Sensitivity
 from onedraw.chains.rules import Barker
-from onedraw.mechanisms._chain_kinds import FilteredChain
+from onedraw.mechanisms._chain_kinds import FilteredChain, Setting
 from onedraw.mechanisms.base import Requirements
 
 
@@ -53,5 +53,5 @@ class PrivateBarker(FilteredChain):
     )
     what: ClassVar[str] = "Each step of the chain was decided by Barker's rule, an exponential mechanism"
 
-    def _rule(self, moved: Sensitivity) -> Barker:
+    def _rule(self, moved: Sensitivity, setting: Setting) -> Barker:
         return Barker()

@@ -81,7 +81,7 @@ class PrivateHMC(CountedChain):
         return self.leapfrog + 1
 
     @property
-    def passes(self) -> int:
+    def passes(self) -> float:
         """Those of the gradients, and one for the log ratio."""
         return self.gradients + 1
 

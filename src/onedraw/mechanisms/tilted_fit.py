@@ -3,13 +3,14 @@
 
 Released is the minimiser of
 
-    sum_i omega_i f(y_i, z_i.theta) + (R/2) |theta - theta_0|^2 + b.theta
+    sum_i omega_i f(y_i, z_i.theta + o_i) + (R/2) |theta - theta_0|^2 + b.theta
 
 with a random b of known law, a public ridge R, and weights omega that keep far-out rows from counting too
-much. Its error is that of the non-private fit plus noise of order p/(n epsilon). With ``inference`` a noisy
-curvature of the objective at the minimiser is released as well: together they give intervals, and estimates
-without the pull of the ridge, which are then released in place of the minimiser. A model with a
-residual scale adds the total of its squared scores, robust errors the matrix of their products.
+much; o is the offset of a record (of counts, the logarithm of its exposure), 0 where it has none. The error
+is that of the non-private fit plus noise of order p/(n epsilon). With ``inference`` a noisy curvature of the
+objective at the minimiser is released as well: together they give intervals, and estimates without the pull
+of the ridge, which are then released in place of the minimiser. A model with a residual scale adds the total
+of its squared scores, robust errors the matrix of their products.
 
 Guarantee:
     Pure epsilon-DP for every data set, without bounds on features or response, under both relations and with
@@ -45,14 +46,15 @@ import numpy as np
 from onedraw._validate import one_of, positive
 from onedraw.advice import Caution, Set
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms._inference_rule import expected_intervals
 from onedraw.mechanisms.base import SOLVED, Computed, Mechanism, Requirements, uncalibrated
 from onedraw.privacy.request import Request
 from onedraw.release import Grid, Statistic, coefficient_step, scale_step
 from onedraw.samplers.base import Evidence
-from onedraw.tables.base import Table
+from onedraw.tables.base import Sums, Table
+from onedraw.tables.foresight import staged
 from onedraw.tilted.curvature import CurvatureLaw, NoisyCurvature, curvature_law, total_scale
 from onedraw.tilted.laws import GaussianLaw
+from onedraw.tilted.quantiles import Drawn
 from onedraw.tilted.recipes import RECIPES, Fitted, recipe_of
 from onedraw.tilted.scores import ScoreProducts, TotalScore
 from onedraw.tilted.solver import AtPoint
@@ -62,6 +64,7 @@ from onedraw.tilted.units import UnitTerms
 from onedraw.tilted.unpulled import unpulled
 from onedraw.tilted.weights import Weighing
 from onedraw.types import Array
+from onedraw.uncertainty.beforehand import expected_intervals
 
 AUTO, ROBUST = "auto", "robust"
 CURVATURE_SHARE = 0.2
@@ -110,6 +113,7 @@ class TiltedFit(Mechanism):
     requirements: ClassVar[Requirements] = Requirements(
         families=tuple(RECIPES),
         delta="optional",
+        offset=True,
         prefer="accuracy: its noise vanishes as the number of records grows",
     )
 
@@ -175,7 +179,11 @@ class TiltedFit(Mechanism):
         elif self.inference is False or known.reason:
             return replace(whole, raw=True), None, known.reason if self.inference == AUTO else ""
         spent = (2.0 if self.inference == ROBUST else 1.0) * self.curvature_share
-        remark = f"{spent:.3g} of epsilon goes to what intervals need (the option inference)."
+        remark = (
+            f"{spent:.0%} of epsilon goes to what intervals need (the option inference). Where columns "
+            "nearly repeat one another, or a category is rare, they may be refused all the same: only the "
+            "release tells."
+        )
         return whole.part(1.0 - spent), whole.part(self.curvature_share), remark
 
     @property
@@ -199,6 +207,13 @@ class TiltedFit(Mechanism):
         if self.terms_of_fit is None:
             raise uncalibrated()
         return self.terms_of_fit
+
+    @property
+    def own_assumptions(self) -> tuple[str, ...]:
+        offset = self.model.offset
+        if offset is None or offset.is_log:
+            return ()
+        return (f"Exposures ({offset.name!r}) below {offset.bounds[0]:g} count as {offset.bounds[0]:g}.",)
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
@@ -226,17 +241,25 @@ class TiltedFit(Mechanism):
         """Entries of a working row."""
         return int(self.model.num_features) + int(self.model.fit_intercept)
 
-    def _units(self, records: Table, rng: np.random.Generator) -> Array:
-        """What features are divided by (d,): a public number, or a private one; 1 within bounds."""
-        if self.terms_of_units is not None:
-            return self.terms_of_units.release(records, rng)
-        return np.full(self.model.num_features, 1.0 if self._bounded else self.cut)
-
     def _computed(self, records: Table, rng: np.random.Generator) -> Computed:
-        units = self._units(records, rng)
-        weighing = Weighing(
-            fit_intercept=self.model.fit_intercept, units=None if self._bounded else tuple(units.tolist())
-        )
+        terms_of_units, num_records = self.terms_of_units, records.shape[0]
+        if terms_of_units is None:
+            unit = 1.0 if self._bounded or self.cut is None else self.cut
+            return self._fitted((unit,) * self.model.num_features, records, rng)
+        look, noise = records.look(rng), Drawn(rng)
+
+        def chosen(sums: Sums) -> tuple[float, ...]:
+            return tuple(terms_of_units.chosen(sums[0], num_records, noise.again()).tolist())
+
+        def fitted(units: tuple[float, ...], table: Table) -> Computed:
+            return self._fitted(units, table, rng)
+
+        return staged(records, terms_of_units.kernel, chosen, fitted, look)
+
+    def _fitted(self, given: tuple[float, ...], records: Table, rng: np.random.Generator) -> Computed:
+        """The fit of features that are divided by these numbers: public or private, 1 within bounds."""
+        units = np.array(given)
+        weighing = Weighing(fit_intercept=self.model.fit_intercept, units=None if self._bounded else given)
         rows: Table = records.map(weighing)
         terms = self.terms.counted(records.shape[0], rng)
         found = recipe_of(self.model)(rows, weighing.geometry, terms, rng, self._wanted)

@@ -5,9 +5,9 @@ The release is the last parameter vector of the run, and nothing else: no loss, 
 
 Guarantee:
     (epsilon, delta)-DP under replace-one or add/remove, for several rows per person too: that of T
-    Poisson-subsampled Gaussian mechanisms with sensitivity C = ``clip`` [``onedraw.nn.accounting``, with the
-    proof for both relations]. The gradient of a record is clipped, so nothing is assumed about the records,
-    the network or convergence.
+    Poisson-subsampled Gaussian mechanisms with sensitivity C = ``clip`` [``onedraw.privacy.subsampled``, with
+    the proof for both relations]. The gradient of a record is clipped, so nothing is assumed about the
+    records, the network or convergence.
 
 The loss of a record is -log f, or with ``beta`` its beta-divergence loss, whose gradient vanishes for
 outliers. ``onedraw.nn.noisy_gradients`` has the schedule: batches, epochs, and the number of records that

@@ -74,7 +74,8 @@ class NetworkDensity:
             values = weights.T @ values + biases[:, None]
             values = jnp.maximum(values, 0.0) if self.activation == "relu" else jnp.tanh(values)
         values = last.T @ values + last_bias[:, None]
-        return jnp.nan_to_num(values, nan=0.0, posinf=LARGEST_OUTPUT, neginf=-LARGEST_OUTPUT)
+        largest = min(LARGEST_OUTPUT, float(jnp.finfo(values.dtype).max))  # of single precision: less
+        return jnp.nan_to_num(values, nan=0.0, posinf=largest, neginf=-largest)
 
     def block_loss(self, theta: Any, block: Any, data: Any) -> Any:
         """The summed loss of one block of records, of which the last ones may be padding."""

@@ -2,8 +2,8 @@
 """What mechanisms by noisy gradients share: a schedule of public numbers, and a run that follows it.
 
 Guarantee:
-    (epsilon, delta)-DP by ``onedraw.nn.training`` with the noise of ``onedraw.nn.accounting``. Neither the
-    sampling rate nor the number of steps nor the noise depends on the data: they follow from a number of
+    (epsilon, delta)-DP by ``onedraw.nn.training`` with the noise of ``onedraw.privacy.subsampled``. Neither
+    the sampling rate nor the number of steps nor the noise depends on the data: they follow from a number of
     records that is public, or declared. A declared number need not be the true one for the guarantee to hold.
 
 Edge cases:
@@ -34,11 +34,11 @@ from onedraw.errors import InvalidInput
 from onedraw.mechanisms._scale import with_floor
 from onedraw.mechanisms.base import uncalibrated
 from onedraw.mechanisms.drawing import GridMechanism
-from onedraw.nn.accounting import Sampling, noise_multiplier
 from onedraw.nn.likelihood import known_loss
 from onedraw.nn.objectives import Objective
 from onedraw.nn.training import OPTIMISERS, Run, modules, train
 from onedraw.privacy.request import Request
+from onedraw.privacy.subsampled import Sampling, noise_multiplier
 from onedraw.records import Records
 from onedraw.release import Grid, coefficient_step, scale_step
 from onedraw.samplers.base import Evidence

@@ -21,8 +21,13 @@ On a cell with centre c and half-widths h, the log posterior is bounded by the s
   of 1e8, enters with its smallest loss and no gradient: each record's bound is a bound by itself.
 
 Cells are boxes in coordinates aligned with the posterior's covariance. That choice reads the data; an exact
-draw does not depend on it. Rounding is allowed for: predictors are taken to move by their rounding error
-more than they do, and a slack of 64 n^2 machine epsilons per unit of loss is added to every bound.
+draw does not depend on it.
+
+*Rounding* is allowed for: no bound as computed is below a density as computed. Predictors are taken to move
+by their rounding error more than they do. Bound and density are sums over records, in pairs, each wrong by at
+most ``summation_error`` times n losses of the largest size, and by ``INTEGRAL_ERROR`` for each record: twice
+that is added to every bound (0.002 nats at 10^6 records, 0.2 at 10^8, for weight and losses of 1). The slope
+of a plane is such a sum too; its error counts as far as the cell reaches.
 
 Edge cases:
     n = 0 draws from the truncated prior. Families without proved bounds, and more than a few parameters, are
@@ -39,6 +44,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from onedraw.advice import Do, Set
+from onedraw.design import UNIT, summation_error
 from onedraw.errors import InvalidInput, SamplingError
 from onedraw.families import FAMILIES, Cell
 from onedraw.losses import BetaDivergence
@@ -54,7 +60,11 @@ MAX_CELLS = 500_000
 MAX_WORK = 4e9  # records times cells
 BATCH = 64
 GOOD_ACCEPTANCE = 0.02
-INTEGRAL_ERROR = 1e-9  # of tabulated power integrals, per record
+INTEGRAL_ERROR = 1e-9  # of tabulated power integrals, per record, and more than the rounding of any loss
+FEWEST_COLUMNS = (
+    2  # of a pass over the records: the more there are, the shorter are the pieces that are added
+)
+FINAL = 16  # roundings of weights, priors and slopes, once the records are summed
 ROUNDING = 64.0 * float(np.finfo(float).eps)  # of a short sum of products, relative to the sum of their sizes
 
 
@@ -80,9 +90,8 @@ class BoxSampler:
                 level="proved",
                 statement=(
                     "Every proposal was accepted or rejected under a bound proved by branch and bound over "
-                    "the public box of "
-                    f"{box:g} prior scales, to which the prior is truncated; no assumption about the "
-                    "sampler is left."
+                    f"the public box of {box:g} prior scales, to which the prior is truncated; no assumption "
+                    "about the sampler is left."
                 ),
             ),
             diagnostics={
@@ -154,9 +163,9 @@ class _Tree(Withheld):
             log_ratio = self._log_density(natural) - bound
             if (log_ratio > 0.0).any():
                 raise SamplingError(
-                    "A bound that was proved in exact arithmetic was exceeded in floating point, so "
-                    "nothing was "
-                    "released. Rescale the features with public feature_bounds, or use evidence='searched'."
+                    "A bound that was proved in exact arithmetic was exceeded in floating point, so nothing "
+                    "was released. Rescale the features with public feature_bounds, or use "
+                    "evidence='searched'."
                 )
             chosen = natural[-rng.standard_exponential(size) < log_ratio]
             accepted.append(self._to_working(chosen))
@@ -212,10 +221,7 @@ class _Tree(Withheld):
     # -- bounds
 
     def _bound(self, centre: Array, half: Array) -> tuple[Array, Array, AnyArray]:
-        """Heights (m,) and slopes (m, p) of the better bound on each cell, and the side to halve next (m,).
-
-        The height is -inf outside the prior's box.
-        """
+        """Heights (m,), -inf outside the box, slopes (m, p) of the better bound, and sides to halve next."""
         parts = [
             self._bound_batch(centre[start : start + BATCH], half[start : start + BATCH])
             for start in range(0, len(centre), BATCH)
@@ -230,14 +236,13 @@ class _Tree(Withheld):
         reach = half @ np.abs(self.axes).T
         low, high = natural - reach, natural + reach
         location_axes = self.axes[:-1] if has_scale else self.axes
-        scale_low = scale_high = scale = log_reach = None
+        scale_low = scale_high = scale = None
         if has_scale:
-            # Not clipped to the floor: the segment from the centre to a point must lie in the cell as
-            # bounded.
+            # Not clipped to the floor: the segment from the centre to a point lies in the cell as bounded.
             scale_low, scale_high = np.exp(low[:, -1])[None, :], np.exp(high[:, -1])[None, :]
             scale = np.exp(natural[:, -1])[None, :]
-            log_reach = reach[:, -1]
-        working = natural[:, :-1] if has_scale else natural
+        working, log_reach = natural[:, :-1] if has_scale else natural, reach[:, -1]
+        summing = 2.0 * (summation_error(posterior.num_records, FEWEST_COLUMNS) + FINAL * UNIT)
         extent = (np.abs(self.origin) + (np.abs(centre) + half) @ np.abs(self.axes).T)[:, : working.shape[1]]
 
         def block(y: Array, design: Array) -> tuple[Array, ...]:
@@ -250,19 +255,19 @@ class _Tree(Withheld):
             least = posterior.loss.family.loss_minimum(y, cell, beta)
             bend, scale_bend = posterior.loss.family.loss_concavity(y, cell, beta)
             loss = posterior.loss.derivatives(y, eta, beta, scale, order=1)
-            rounding = 4.0 * blur + 2.0 * ROUNDING * posterior.num_records * moved
+            # The slope of the plane is a sum, and so are its errors: they count as far as the cell reaches.
+            rounding = 4.0 * blur + summing * (np.abs(design) @ reach[:, : design.shape[1]].T)
             sideways = 0.5 * bend * np.square(moved) + np.abs(loss.d_eta) * rounding
             spread = sideways
-            if scale_bend is not None and log_reach is not None:
-                spread = sideways + 0.5 * scale_bend * np.square(log_reach)
+            if scale_bend is not None and loss.d_scale is not None and scale is not None:
+                turned = summing * np.abs(loss.d_scale * scale) * log_reach
+                spread = sideways + 0.5 * scale_bend * np.square(log_reach) + turned
             # A record that the plane would bound worse than its smallest loss does contributes that instead.
             level = loss.value - least < spread
             value = np.where(level, least, loss.value - spread)
             gradient = np.zeros((len(centre), self.dim))
             gradient[:, : design.shape[1]] = np.where(level, 0.0, loss.d_eta).T @ design
-            if scale_bend is not None:
-                assert loss.d_scale is not None
-                assert scale is not None
+            if loss.d_scale is not None and scale is not None:
                 gradient[:, -1] = np.where(level, 0.0, loss.d_scale * scale).sum(axis=0)
             # Which sides are to blame for the gap that the bound leaves: by the share of each in the spread.
             gap = np.minimum(loss.value - least, spread)
@@ -296,9 +301,7 @@ class _Tree(Withheld):
         return height, np.where((use_plane & ~outside)[:, None], slope, 0.0), blame.argmax(axis=1)
 
     def _log_prior(self, natural: Array) -> tuple[Array, Array]:
-        """Unnormalised log prior of (coefficients, log scale), ignoring the truncation, and its gradient.
-        Concave.
-        """
+        """Unnormalised log prior of (coefficients, log scale), concave, not truncated, and its gradient."""
         prior = self.posterior.prior
         gradient = -natural / prior.scale**2
         if prior.noise is None:
@@ -310,9 +313,7 @@ class _Tree(Withheld):
         return value - 2.0 * shape * log_scale - precision, gradient
 
     def _largest_log_prior(self, low: Array, high: Array) -> Array:
-        """The largest value of ``_log_prior`` over each box: every coordinate is unimodal, so at its clipped
-        peak.
-        """
+        """The largest ``_log_prior`` over each box: every coordinate is unimodal, so at its clipped peak."""
         best = np.clip(0.0, low, np.maximum(low, high))
         noise = self.posterior.prior.noise
         if noise is not None:
@@ -365,7 +366,9 @@ class _Tree(Withheld):
             log_prior += prior.noise.rate / prior.noise.floor**2 + 2.0 * prior.noise.shape * abs(
                 math.log(prior.noise.floor)
             )
-        per_record = 64.0 * n * np.finfo(float).eps * size + INTEGRAL_ERROR * max(1.0, size)
+        # Of the sum that is the bound and of the one that is the density.
+        summing = summation_error(n, FEWEST_COLUMNS) + FINAL * UNIT
+        per_record = 2.0 * (summing * size + INTEGRAL_ERROR * max(1.0, size))
         return 1e-9 + ROUNDING * log_prior + posterior.weight * n * per_record
 
     def _to_working(self, natural: Array) -> Array:

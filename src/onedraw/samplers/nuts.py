@@ -33,7 +33,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, Protocol
@@ -150,6 +150,10 @@ class NutsSampler:
         """Refuse where the extra is missing, before any budget is spent."""
         require_jax()
 
+    def arithmetic(self) -> AbstractContextManager[None]:
+        """The precision that the chains compute in."""
+        return double_precision()
+
     def sample(self, posterior: ChainTarget, num_draws: int, rng: np.random.Generator) -> Draws:
         """``num_draws`` states, from different chains as far as there are enough of them."""
         initial = posterior.initial(self.chains, rng)
@@ -167,7 +171,7 @@ class NutsSampler:
         stages = _schedule(self.warmup, self.kept)
         numbers = np.arange(len(stages), dtype=np.int32)
         total = self.chains * len(stages)
-        with double_precision(), progress("Sampling", total, shown=self.progress) as advance_bar:
+        with self.arithmetic(), progress("Sampling", total, shown=self.progress) as advance_bar:
             engine = _compiled(density, self.dense_metric, self.target_acceptance, self.max_depth)
             data = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf), data)
             records = []

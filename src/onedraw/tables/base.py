@@ -62,7 +62,10 @@ class Table(Protocol):
         ...
 
     def check(self, checks: Callable[[Any], None], rng: np.random.Generator) -> None:
-        """Let ``checks`` refuse a block, in one pass that also takes the look."""
+        """Let ``checks`` refuse a block, in one pass that also takes the look.
+
+        Blocks without records are not asked about, unless there is no other.
+        """
         ...
 
     def settled(self) -> Any:
@@ -134,29 +137,27 @@ def chosen_rows(num_records: int, rng: np.random.Generator) -> NDArray[np.intp]:
 
 @dataclass(frozen=True)
 class Together:
-    """Several kernels in one pass; ``split`` takes their sums apart again."""
+    """Several kernels in one pass, which ``split`` takes apart again; any may be such a kernel itself."""
 
     kernels: tuple[Kernel, ...]
 
     def __call__(self, block: Any) -> Sums:
-        return tuple(part for kernel in self.kernels for part in (*kernel(block), _END))
+        found: list[Array] = []
+        for kernel in self.kernels:
+            parts = kernel(block)
+            # An empty array, which adds up to itself, says by its shape how many arrays are the kernel's.
+            found += [*parts, np.zeros((0, len(parts)))]
+        return tuple(found)
 
     @staticmethod
     def split(sums: Sums) -> list[Sums]:
         """The sums of each kernel."""
         found: list[Sums] = []
-        current: list[Array] = []
-        for part in sums:
-            if part.shape == _END.shape:
-                found.append(tuple(current))
-                current = []
-            else:
-                current.append(part)
-        return found
-
-
-_END: Array = np.zeros((0, 0, 0))
-"""Marks the end of a kernel's sums: empty arrays add up to an empty one."""
+        while sums:
+            size = sums[-1].shape[1]
+            found.append(sums[len(sums) - 1 - size : -1])
+            sums = sums[: len(sums) - 1 - size]
+        return found[::-1]
 
 
 class PairwiseSum:

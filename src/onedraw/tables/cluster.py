@@ -146,6 +146,8 @@ class Cluster(Withheld):
         chosen = chosen_rows(len(self), rng)
         edges = np.cumsum([0, *(size for size, _ in self.held.sizes)])
         asked, parts = Shard(checks), []
+        if not len(self):
+            checks(self.empty)
         for shard, first, last in zip(self.held.shards, edges, edges[1:], strict=False):
             low, high = np.searchsorted(chosen, [first, last])
             parts.append(_submit(self.client, _look, asked, shard, Shard(chosen[low:high] - first)))
@@ -196,7 +198,8 @@ def _size(shard: Any) -> Any:
 
 def _look(checks: Any, shard: Any, rows: Any) -> Any:
     def look(asked: Shard, held: Shard, places: Shard) -> Shard:
-        asked.content(held.content)
+        if len(held.content):
+            asked.content(held.content)
         return Shard(held.content.take(places.content))
 
     return _guarded(look)(checks, shard, rows)

@@ -7,7 +7,7 @@ Guarantee:
     A pass that does not raises ``TableError``, and nothing is released. (CRC-32 finds accidents; whoever
     forges files between two passes of his own fit has the records anyway.)
 
-The first pass is that of ``check``: it lets a mechanism refuse records before anything is charged, notes the
+The first pass is that of ``check``: it lets a mechanism refuse records before anything is computed, notes the
 checksums and takes the look.
 """
 
@@ -106,6 +106,8 @@ class Stream(Withheld):
                 low, high = np.searchsorted(here, [first, first + len(block)])
                 parts.append(block.take(here[low:high] - first))
                 first += len(block)
+        if not first:
+            checks(self.empty)
         self.seen.look = joined([self.empty, *parts])
 
     def settled(self) -> Any:

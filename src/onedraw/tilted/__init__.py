@@ -12,7 +12,7 @@ from onedraw.tilted.calibration import Calibration, calibrate
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.curvature import CurvatureLaw, NoisyCurvature, curvature_law
 from onedraw.tilted.fit import tilted_fit, tilted_minimiser
-from onedraw.tilted.laws import BallLaw, ClassCubeLaw, CubeLaw, GaussianLaw, Law
+from onedraw.tilted.laws import BallLaw, ClassLaw, CubeLaw, GaussianLaw, Law
 from onedraw.tilted.linear import LinearFit, Shares, linear_fit
 from onedraw.tilted.losses import LogCosh, Logistic, Loss
 from onedraw.tilted.quantiles import cap_of_counts, quantile, spread_of_residuals
@@ -28,7 +28,7 @@ __all__ = [
     "BallLaw",
     "Calibration",
     "CappedCounts",
-    "ClassCubeLaw",
+    "ClassLaw",
     "CubeLaw",
     "CurvatureLaw",
     "GaussianLaw",

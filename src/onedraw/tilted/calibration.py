@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The law of the tilt and the ridge R that make the tilted fit epsilon-DP (or (epsilon, delta)-DP).
 
-    J(theta) = sum_i omega_i f(y_i, z_i.theta) + (R/2) |theta|^2 + b.theta;   released: argmin J (+ a trace).
+    J(theta) = sum_i omega_i f(y_i, z_i.theta + o_i) + (R/2) |theta|^2 + b.theta;  released: argmin J + trace.
 
 Guarantee:
     Pure epsilon-DP under ``neighbours``, for a person with at most ``rows_per_person`` rows, whatever the
@@ -9,8 +9,9 @@ Guarantee:
 
 *Proof.* b(theta) = -(sum of gradients) - R theta is one to one and onto (strongly monotone) and bi-Lipschitz
 (f' is Lipschitz), so theta has density nu(b(theta)) det(sum of Hessians + R I) [area formula]. Fix theta.
-(1) A record's gradient has norm at most a B in the norm of nu, a = its relative score. So for one row
-replaced, log nu changes by at most (a + a') u, u = B/scale; for a row added or removed, by a u.
+(1) A record's gradient moves log nu by at most a u, a = its relative score [``laws``; u = B/scale for a norm
+law and gradients of norm at most a B]. So for one row replaced it changes by at most (a + a') u, for a row
+added or removed by a u.
 (2) Let A >= R I be R I and the Hessians of the common records, E >= 0 that of the row only in the first data
 set, E' of the row only in the second. det(A + E)/det(A + E') <= det(A + E)/det A <= det(I + k f''), where
 k = c0/R, c0 = sup omega |z|_2^2 = p. Only the *first* row's curvature counts: the other one's helps.
@@ -22,6 +23,17 @@ each against a matrix >= R I. So the bound is m times (3): rows_per_person divid
 one. Given the exact minimiser (and independent randomness of the solver) the gap is a function of the data of
 norm at most t/R; two gaps differ by 2 t/R. Spherical noise of scale 2 t/(R share epsilon) releases it at the
 price of ``SOLVER_SHARE`` epsilon, and the sum of both is what is published. []
+
+*Offsets.* A record may bring a number o of its own, which is added to its predictor: f(y, z.theta + o). At a
+fixed theta its gradient is omega f' z and its curvature omega f'' z z' with the same z and omega, f' and f''
+taken at eta = z.theta + o. Sums of gradients stay monotone and Lipschitz in theta, so the change of variables
+holds. (1) to (4) know a record by |omega z|, omega |z|_2^2 and the supremum of a u + log det(I + k f'')
+over *all* real eta and all y, which an offset cannot leave: so no constant changes, and neighbours may differ
+in the offset as in all else of a record, or in nothing else. Nor is a constant larger than before: eta ranges
+over the whole line without offsets too. Weights and units are functions of the features, and the cap of
+counts is one of the counts alone, so no other stage reads an offset. (5) asks that rounding is bounded, so
+offsets are held within ``records.FARTHEST``, a map of each record by itself. The Gaussian tilt's proof knows
+a row by the segment of its gradient and by D, the supremum over all eta, and holds likewise.
 
 u and k are the largest with (3) <= (1 - SOLVER_SHARE) epsilon/m: u = epsilon/2 (replace-one), or epsilon,
 less the price of the loss where its curvature is not free. Larger noise and ridge are always allowed, so
@@ -42,7 +54,7 @@ from dataclasses import dataclass
 from onedraw._validate import one_of, positive, probability, whole
 from onedraw.errors import InvalidInput
 from onedraw.tilted.gaussian_tilt import gaussian_ratios, is_of_use
-from onedraw.tilted.laws import BallLaw, ClassCubeLaw, CubeLaw, GaussianLaw
+from onedraw.tilted.laws import BallLaw, ClassLaw, CubeLaw, GaussianLaw
 from onedraw.tilted.losses import Loss
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Neighbours
@@ -61,7 +73,7 @@ ENTRIES = 16
 class Calibration:
     """What the fit needs: the law of the tilt, the ridge, the residual and the noise that pays for it."""
 
-    law: CubeLaw | BallLaw | ClassCubeLaw | GaussianLaw
+    law: CubeLaw | BallLaw | ClassLaw | GaussianLaw
     ridge: float
     residual: float
     solver_noise: BallLaw | None
@@ -98,7 +110,7 @@ def calibrate(
     spent = (1.0 - solver_share) * epsilon
     paid = loss.price if price is None else probability(price=price)
     u, k = pure_ratios(loss, epsilon=spent / rows, neighbours=neighbours, price=paid)
-    law: CubeLaw | BallLaw | ClassCubeLaw | GaussianLaw = _norm_law(loss, geometry, p, MARGIN / u)
+    law: CubeLaw | BallLaw | ClassLaw | GaussianLaw = _norm_law(loss, geometry, p, MARGIN / u)
     if delta > 0.0 and is_of_use(loss, rows):
         mu, gaussian_k = gaussian_ratios(
             loss, epsilon=spent, delta=delta, neighbours=neighbours, rows_per_person=rows
@@ -112,7 +124,7 @@ def calibrate(
 
 
 def finished(
-    law: CubeLaw | BallLaw | ClassCubeLaw | GaussianLaw,
+    law: CubeLaw | BallLaw | ClassLaw | GaussianLaw,
     ridge: float,
     loss: Loss,
     *,
@@ -157,11 +169,11 @@ def largest_ratio(loss: Loss, u: float, allowed: float) -> float:
     return low
 
 
-def _norm_law(loss: Loss, geometry: Geometry, p: int, per_unit: float) -> CubeLaw | BallLaw | ClassCubeLaw:
+def _norm_law(loss: Loss, geometry: Geometry, p: int, per_unit: float) -> CubeLaw | BallLaw | ClassLaw:
     """The law of the tilt whose norm is 1 at a gradient of relative score 1; ``per_unit`` is 1/u."""
-    q = loss.num_predictors
-    if geometry == "ball":
-        return BallLaw(dim=q * p, scale=per_unit * loss.score_bound * math.sqrt(p))
-    if q > 1:
-        return ClassCubeLaw(classes=q + 1, columns=p, scale=per_unit)
-    return CubeLaw(dim=p, scale=per_unit * loss.score_bound)
+    row = 1.0 if geometry == "cube" else math.sqrt(p)  # the largest norm of a weighted row
+    if loss.num_predictors > 1:
+        classes = loss.num_predictors + 1
+        return ClassLaw(classes=classes, columns=p, scale=per_unit * row, geometry=geometry)
+    law = CubeLaw if geometry == "cube" else BallLaw
+    return law(dim=p, scale=per_unit * row * loss.score_bound)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Noisy sums for inference: the curvature sum_i omega_i f''_i (x) z_i z_i', and the total of squared scores.
 
+f'' is taken at the record's own predictor, its offset included; its bounds hold for every predictor.
 One record adds a positive semidefinite D with trace at most c (``trace``) and, for rows in the cube, with all
 entries at most e (``entry``) in size and diagonal ones in [0, e]. A person has up to m rows, so m c and m e.
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from onedraw.tilted.calibration import Calibration
 from onedraw.tilted.losses import Loss
-from onedraw.tilted.solver import AtPoint, Solution, solve
+from onedraw.tilted.solver import Approach, AtPoint, Solution, approach
 from onedraw.tilted.sums import Sums
 from onedraw.tilted.weights import Rows
 from onedraw.types import Array
@@ -46,16 +46,15 @@ def tilted_minimiser(
 
     Only the parameters may be published: the sums are private.
     """
+    return tilted_approach(sums, calibration, rng).finish(also)
+
+
+def tilted_approach(sums: Sums, calibration: Calibration, rng: np.random.Generator) -> Approach:
+    """The same, up to the pass that certifies."""
     tilt = calibration.law.sample(rng).reshape(sums.shape)
     noise = np.zeros(sums.shape)
     if calibration.solver_noise is not None:
         noise = calibration.solver_noise.sample(rng).reshape(sums.shape)
-    return solve(
-        sums,
-        ridge=calibration.ridge,
-        tilt=tilt,
-        residual=calibration.residual,
-        moved=noise,
-        rng=rng,
-        also=also,
+    return approach(
+        sums, ridge=calibration.ridge, tilt=tilt, residual=calibration.residual, moved=noise, rng=rng
     )

@@ -47,21 +47,24 @@ from onedraw._validate import positive
 from onedraw.errors import InvalidInput
 from onedraw.tables import base
 from onedraw.tables.base import Table
+from onedraw.tables.foresight import scaled_up, staged
 from onedraw.tilted.calibration import Calibration
-from onedraw.tilted.fit import tilted_minimiser
+from onedraw.tilted.fit import tilted_approach, tilted_minimiser
 from onedraw.tilted.losses import LogCosh, Loss
 from onedraw.tilted.quantiles import (
     MEDIAN_OF_NORMAL,
     Counted,
+    Drawn,
+    Noise,
     counts_up_to,
     spread_grid,
     spread_of_residuals,
 )
-from onedraw.tilted.solver import AtPoint, Solution
+from onedraw.tilted.solver import AtPoint
 from onedraw.tilted.sums import Sums
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.weights import Geometry, Rows
-from onedraw.tilted.windows import Window, half_of, window_of_half
+from onedraw.tilted.windows import EdgeCounts, Filled, Window, half_of, points_of, window_of_half
 from onedraw.types import AnyArray, Array
 
 CUTS = (0.75, 1.0, 1.5, 2.0, 3.0)
@@ -144,70 +147,142 @@ def linear_fit(
     ``also`` are sums that are wanted at the end, for the last pass to take.
     """
     positive(epsilon=terms.epsilon)
-    num_records, dim = table.shape
-    shares = Shares.planned(terms.information, dim)
+    stages = _Stages(
+        geometry=geometry,
+        terms=terms,
+        shares=Shares.planned(terms.information, table.shape[1]),
+        intercept=intercept,
+        also=also,
+        rng=rng,
+    )
+    look = table.look(rng)
+    if len(look) == table.shape[0]:
+        return stages.from_window(stages.window(np.asarray(look.response), rng), table)
+    counts, noise = EdgeCounts(points_of(look.response)), Drawn(rng)
 
-    def fit(
-        loss: LogCosh, centre: Array, share: float, price: float, also: tuple[AtPoint, ...]
-    ) -> tuple[Table, Solution, Calibration]:
+    def chosen(sums: base.Sums) -> Window:
+        found = counts.filled(sums[0], table.shape[0])
+        if isinstance(found, Filled):
+            return stages.window(found, noise.again())
+        return stages.window(half_of(table, found), rng)
+
+    return staged(table, counts, chosen, stages.from_window, look)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Stages:
+    """The stages, each given what those before have published."""
+
+    geometry: Geometry
+    terms: Terms
+    shares: Shares
+    intercept: bool
+    also: tuple[AtPoint, ...]
+    rng: np.random.Generator
+
+    def window(self, values: Array | Filled, noise: Noise) -> Window:
+        """The first stage: location and scale of the responses."""
+        return window_of_half(
+            values,
+            epsilon=self.shares.window * self.terms.epsilon,
+            rng=noise,
+            neighbours=self.terms.neighbours,
+            rows_per_person=self.terms.rows_per_person,
+        )
+
+    def from_window(self, window: Window, table: Table) -> LinearFit:
+        """The first fit, the spread of its residuals, and what follows."""
+        start, scale = np.zeros(table.shape[1]), window.scale / MEDIAN_OF_NORMAL
+        if self.intercept:
+            start[-1] = window.location
+        loss = LogCosh(cut=FIRST_CUT * scale)
+        calibration = self._calibrated(loss, table.shape[1], self.shares.first, FIRST_PRICE)
+        left: Table = table.map(Recentred(centre=start, cut=loss.cut))
+        found, noise = tilted_approach(Sums(loss=loss, table=left), calibration, self.rng), Drawn(self.rng)
+
+        def sizes(loss: Loss, theta: Array) -> ResidualSizes:
+            return ResidualSizes(centre=theta[0], scale=scale)
+
+        def known(theta: Array, up_to: AnyArray) -> _Known:
+            spread = spread_of_residuals(
+                Counted(up_to=up_to, num_values=table.shape[0]),
+                scale,
+                epsilon=self.shares.spread * self.terms.epsilon,
+                rng=noise.again(),
+                neighbours=self.terms.neighbours,
+                rows_per_person=self.terms.rows_per_person,
+            )
+            return _Known(window=window, first=start + theta[0], spread=spread)
+
+        at_point = sizes(loss, found.point)
+        if found.certified:
+            return self.from_first(known(found.point, *left.sum(at_point)), left)
+        look = left.look(self.rng)
+        (seen,) = scaled_up(look.sum(at_point), table.shape[0] / len(look))
+        foreseen = known(found.point, seen)
+
+        def chosen(sums: base.Sums) -> _Known:
+            slope, (up_to,) = base.Together.split(sums)
+            if found.certifies(slope):
+                now = known(found.point, up_to)
+                return foreseen if now.spread == foreseen.spread else now
+            certified = found.finish((sizes,))
+            ((up_to,),) = certified.taken or (left.sum(sizes(loss, certified.theta)),)
+            return known(certified.theta, up_to)
+
+        both = base.Together((found.kernel, at_point))
+        return staged(left, both, chosen, self.from_first, look, guess=foreseen)
+
+    def from_first(self, known: _Known, table: Table) -> LinearFit:
+        """The second fit, around the first."""
+        dim = table.shape[1]
+        loss = LogCosh(cut=planned_cut(self.terms.part(self.shares.second).noise(dim)) * known.spread)
+        calibration = self._calibrated(loss, dim, self.shares.second, LogCosh.price)
+        left: Table = table.map(Recentred(centre=known.first, cut=loss.cut))
+        found = tilted_minimiser(Sums(loss=loss, table=left), calibration, self.rng, also=self.also)
+        return LinearFit(
+            theta=known.first + found.theta[0],
+            scale=known.spread,
+            window=known.window,
+            first=known.first,
+            loss=loss,
+            calibration=calibration,
+            table=left,
+            taken=found.taken,
+        )
+
+    def _calibrated(self, loss: LogCosh, dim: int, share: float, price: float) -> Calibration:
+        terms, shares = self.terms, self.shares
         spent = replace(
             terms,
             epsilon=share * terms.epsilon,
             delta=terms.delta * share / (shares.first + shares.second),
         )
-        calibration = spent.calibrated(loss, dim, geometry, price=price)
-        left: Table = table.map(Recentred(centre=centre, cut=loss.cut))
-        return left, tilted_minimiser(Sums(loss=loss, table=left), calibration, rng, also=also), calibration
+        return spent.calibrated(loss, dim, self.geometry, price=price)
 
-    window = window_of_half(
-        half_of(table, rng),
-        epsilon=shares.window * terms.epsilon,
-        rng=rng,
-        neighbours=terms.neighbours,
-        rows_per_person=terms.rows_per_person,
-    )
-    start = np.zeros(dim)
-    if intercept:
-        start[-1] = window.location
-    scale = window.scale / MEDIAN_OF_NORMAL
 
-    def sizes(loss: Loss, theta: Array) -> ResidualSizes:
-        return ResidualSizes(centre=theta[0], scale=scale)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class _Known:
+    """What was published before the second fit, or is foreseen to be; equal only to itself."""
 
-    left, found, _ = fit(LogCosh(cut=FIRST_CUT * scale), start, shares.first, FIRST_PRICE, (sizes,))
-    ((up_to,),) = found.taken or (left.sum(ResidualSizes(centre=found.theta[0], scale=scale)),)
-    first = start + found.theta[0]
-    spread = spread_of_residuals(
-        Counted(up_to=up_to, num_values=num_records),
-        scale,
-        epsilon=shares.spread * terms.epsilon,
-        rng=rng,
-        neighbours=terms.neighbours,
-        rows_per_person=terms.rows_per_person,
-    )
-    loss = LogCosh(cut=planned_cut(terms.part(shares.second).noise(dim)) * spread)
-    left, found, calibration = fit(loss, first, shares.second, LogCosh.price, also)
-    return LinearFit(
-        theta=first + found.theta[0],
-        scale=spread,
-        window=window,
-        first=first,
-        loss=loss,
-        calibration=calibration,
-        table=left,
-        taken=found.taken,
-    )
+    window: Window
+    first: Array
+    spread: float
 
 
 @dataclass(frozen=True)
 class Recentred:
-    """Rows with the working response around ``centre``: a map of each record by itself."""
+    """Rows with the working response around ``centre``: a map of each record by itself.
+
+    Rows that were recentred before are recentred from the responses that their records gave.
+    """
 
     centre: Array
     cut: float
 
     def __call__(self, rows: Rows) -> Rows:
-        return replace(rows, response=working_response(rows, rows.response, self.centre, self.cut))
+        given = rows.response if rows.given is None else rows.given
+        return replace(rows, response=working_response(rows, given, self.centre, self.cut), given=given)
 
 
 @dataclass(frozen=True)

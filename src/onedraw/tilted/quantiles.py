@@ -26,7 +26,7 @@ grid points of any size with equal probability.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -41,6 +41,36 @@ RESIDUAL_STEPS = (-160, 16)
 RESIDUAL_DECAY = 0.9**0.25
 """The grid of residual scales, in sixteenths of an octave from the scale of the response, and its base
 measure: a tenth less for each quarter octave."""
+
+
+class Noise(Protocol):
+    """What a choice draws its noise from: a generator, or numbers that were drawn before."""
+
+    def gumbel(self, *, size: int) -> Array: ...
+
+    def random(self) -> float: ...
+
+
+class Drawn(Withheld):
+    """The noise of choices that are foreseen: after ``again`` the same numbers, for as many candidates."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng, self._held, self._next = rng, list[Array](), 0
+
+    def again(self) -> Drawn:
+        self._next = 0
+        return self
+
+    def gumbel(self, *, size: int) -> Array:
+        if self._next < len(self._held) and len(self._held[self._next]) != size:
+            del self._held[self._next :]
+        if self._next == len(self._held):
+            self._held.append(self._rng.gumbel(size=size))
+        self._next += 1
+        return self._held[self._next - 1]
+
+    def random(self) -> float:
+        return self._rng.random()
 
 
 def sensitivity(tau: float, neighbours: Neighbours, rows_per_person: int) -> float:
@@ -85,7 +115,7 @@ def quantile(
     *,
     tau: float,
     epsilon: float,
-    rng: np.random.Generator,
+    rng: Noise,
     log_base: Array | None = None,
     neighbours: Neighbours = "replace_one",
     rows_per_person: int = 1,
@@ -104,7 +134,7 @@ def counts_up_to(values: Array, grid: Array) -> AnyArray:
     return np.cumsum(np.bincount(first_above, minlength=len(grid) + 1)[:-1])
 
 
-def drawn(log_weights: Array, rng: np.random.Generator) -> int:
+def drawn(log_weights: Array, rng: Noise) -> int:
     """An index with probability proportional to exp(log_weights): the largest after Gumbel noise."""
     return int(np.argmax(log_weights + rng.gumbel(size=len(log_weights))))
 
@@ -121,7 +151,7 @@ def cap_of_counts(
     response: Array | Counted,
     *,
     epsilon: float,
-    rng: np.random.Generator,
+    rng: Noise,
     tau: float,
     neighbours: Neighbours = "replace_one",
     rows_per_person: int = 1,
@@ -152,7 +182,7 @@ def spread_of_residuals(
     scale: float,
     *,
     epsilon: float,
-    rng: np.random.Generator,
+    rng: Noise,
     neighbours: Neighbours = "replace_one",
     rows_per_person: int = 1,
 ) -> float:

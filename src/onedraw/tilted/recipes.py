@@ -9,7 +9,8 @@ Guarantee:
     epsilon-DP (or (epsilon, delta)-DP) for each recipe as a whole: the stages use parts of epsilon and delta
     that add up, each private given what was published before [sequential composition].
 
-*Classes.* One fit. *Counts.* A cap near a quantile of the counts, then a fit of the capped counts.
+*Classes.* One fit. *Counts.* A cap near a quantile of the counts (of the counts themselves, whatever their
+exposures), then a fit of the capped counts.
 *Linear.* Four stages, see ``linear``.
 
 >>> import numpy as np
@@ -38,12 +39,13 @@ from onedraw.families import Bernoulli, Categorical, Gaussian, NegativeBinomial,
 from onedraw.model import RegressionModel
 from onedraw.tables import base
 from onedraw.tables.base import Table
+from onedraw.tables.foresight import staged
 from onedraw.tilted.calibration import Calibration
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.fit import tilted_minimiser
 from onedraw.tilted.linear import linear_fit
 from onedraw.tilted.losses import Logistic, Loss
-from onedraw.tilted.quantiles import CapCounts, Counted, cap_of_counts
+from onedraw.tilted.quantiles import CapCounts, Counted, Drawn, cap_of_counts
 from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.solver import AtPoint
 from onedraw.tilted.sums import SlopeAndCurvature, Sums, squared
@@ -167,21 +169,27 @@ class CountFit:
         rng: np.random.Generator,
         also: tuple[AtPoint, ...] = (),
     ) -> Fitted:
-        noise = terms.noise(table.shape[1])
-        tau = next(tau for least, tau in (TAUS if terms.raw else UNPULLED_TAUS) if noise >= least)
+        much = terms.noise(table.shape[1])
+        tau = next(tau for least, tau in (TAUS if terms.raw else UNPULLED_TAUS) if much >= least)
         spent = min(max(NATS_CAP / (1.0 - tau) / terms.information, 0.005), 0.05) * terms.epsilon
-        (up_to,) = table.sum(CapCounts())
-        cap = cap_of_counts(
-            Counted(up_to=up_to, num_values=table.shape[0]),
-            rng=rng,
-            tau=tau,
-            epsilon=spent,
-            neighbours=terms.neighbours,
-            rows_per_person=terms.rows_per_person,
-        )
         left = replace(terms, epsilon=terms.epsilon - spent)
-        fit = OneFit(CappedCounts(cap=cap, dispersion=self.dispersion))
-        return replace(fit(table, geometry, left, rng, also), published={"cap": float(cap)})
+        look, noise = table.look(rng), Drawn(rng)
+
+        def chosen(sums: base.Sums) -> int:
+            return cap_of_counts(
+                Counted(up_to=sums[0], num_values=table.shape[0]),
+                rng=noise.again(),
+                tau=tau,
+                epsilon=spent,
+                neighbours=terms.neighbours,
+                rows_per_person=terms.rows_per_person,
+            )
+
+        def fitted(cap: int, counts: Table) -> Fitted:
+            fit = OneFit(CappedCounts(cap=cap, dispersion=self.dispersion))
+            return replace(fit(counts, geometry, left, rng, also), published={"cap": float(cap)})
+
+        return staged(table, CapCounts(), chosen, fitted, look)
 
 
 @dataclass(frozen=True)

@@ -71,4 +71,7 @@ def _pieces(rows: Rows) -> list[Rows]:
 
 def _relative(loss: Loss, rows: Rows, theta: Array) -> Array:
     assert rows.response is not None
-    return np.asarray(loss.slope(rows.response, rows.design @ theta[0]) / loss.score_bound)
+    eta = rows.design @ theta[0]
+    if rows.offset is not None:
+        eta += rows.offset
+    return np.asarray(loss.slope(rows.response, eta) / loss.score_bound)

@@ -5,26 +5,32 @@ f' = B'(pi - e_y), f'' = B'(diag pi - pi pi')B, pi the class probabilities. B is
 ``families.categorical``, so that parameters mean the same everywhere.
 
 Guarantee:
-    With a = 1 - pi_y, a record's gradient has at most norm a in the class simplex times the cube (``laws``),
-    for |omega z|_inf <= 1, and Euclidean norm at most sqrt(2) a sqrt(p), for |omega z|_2 <= sqrt(p).
-    ``joint_loss(u, k)`` bounds a u + log det(I + k f''). The curvature omega f'' (x) z z' that a record adds
-    is positive semidefinite, of trace at most p (1 - 1/K) for omega |z|_2^2 <= p, and of entries at most 1/2
-    in size, diagonal ones in [0, 1/2], for omega |z|_inf^2 <= 1: what ``tilted.curvature`` needs.
+    A record's gradient is (pi - e_y) (x) omega z. With |omega z| at most 1 in the norm of its parts, it
+    moves the log density of ``laws.ClassLaw`` by at most N u, u = 1/scale and N <= a = 1 - pi_y; its
+    Euclidean length is at most sqrt(2) a |omega z|_2. ``joint_loss(u, k)`` bounds N u + log det(I + k f'').
+    The curvature omega f'' (x) z z' that a record adds is positive semidefinite, of trace at most p (1 -
+    1/K) for omega |z|_2^2 <= p, and of entries at most 1/2 in size, diagonal ones in [0, 1/2], for omega
+    |z|_inf^2 <= 1: what ``tilted.curvature`` needs.
 
-*Proof of the last.* The trace is tr f'' omega |z|_2^2, and tr f'' = tr (diag pi - pi pi') = 1 - |pi|^2, as
-B B' differs from the identity by what the ones span, which diag pi - pi pi' maps to 0. An entry is
-omega f''_ab z_i z_j; f''_aa is the variance of B_ya over y ~ pi, at most a quarter of the squared range of
-the column, and two entries of a unit vector differ by sqrt(2) at most; |f''_ab|^2 <= f''_aa f''_bb. []
-*Proof.* Column j of (pi - e_y) omega z' has positive parts of sum a |omega z_j|, whichever its sign; and
-|pi - e_y|^2 = a^2 + sum over the others of pi_k^2 <= 2 a^2. For the joint bound: pi -> diag pi - pi pi' is
-concave and log det(I + k .) concave and increasing, so the log determinant is concave in pi, and symmetric in
-the classes other than y. Given a it is largest at equal probabilities a/(K-1) of these. There f'' has K - 2
-eigenvalues a/(K-1) and one K a (1-a)/(K-1), so the supremum is that of the concave function of one variable
+*Proof of the last.* The trace is tr f'' omega |z|_2^2, and tr f'' = tr (diag pi - pi pi') = 1 - |pi|^2, as B
+B' differs from the identity by what the ones span, which diag pi - pi pi' maps to 0. An entry is omega
+f''_ab z_i z_j; f''_aa is the variance of B_ya over y ~ pi, at most a quarter of the squared range of the
+column, and two entries of a unit vector differ by sqrt(2) at most; |f''_ab|^2 <= f''_aa f''_bb. []
+*Proof.* |pi - e_y|^2 = a^2 + sum over the others of pi_k^2 <= 2 a^2. With pairs N = a [``laws``]. With
+classes the terms may also all move by one t, which moves their sum by nothing: N = min over t of sum |g_k -
+t|/2, g = pi - e_y, which is half the sum of the h = floor(K/2) largest entries less that of the h smallest.
+So N is the largest over sets T of h and B of h - 1 other classes of (a + pi(T) - pi(B))/2 = pi(T) + pi(M)/2,
+M the one class that is left where K is odd.
+*Joint bound.* The largest over T and B may be taken last. For given sets N is linear, and det(I + k (diag pi
+- pi pi')) = prod (1 + k pi_j) S, S = sum pi_j/(1 + k pi_j) [matrix determinant lemma], has a concave
+logarithm: pi -> diag pi - pi pi' is concave and log det(I + k .) concave and increasing. Log S <= log s - 1
++ S/s for any s > 0, so for any multiplier t of sum pi_j = 1 the supremum is at most
 
-    h(a) = a u + (K-2) log(1 + k a/(K-1)) + log(1 + k K a (1-a)/(K-1)),     0 <= a <= 1,
+    log s - 1 + t + sum over j of  sup over x >= 0 of  c_j u x + log(1 + k x) + x/(s (1 + k x)) - t x,
 
-bounded by its tangent at the left end of a bracket of its maximum. [] At a = 1 the curvature of the other
-classes remains if K > 2: a price is due.
+c_j = 0 for y and B, 1 for T, 1/2 for M (pairs: 0 for y, 1 for the others). Each is concave in x, and with w
+= 1/(1 + k x) stationary where w^2/s + k w = t - c_j u. The best s and t make it an equality. [] At a = 1 the
+curvature of the classes in T remains: a price is due.
 
 >>> import numpy as np
 >>> loss = Softmax(classes=3)
@@ -36,13 +42,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
+from scipy import optimize
 
 from onedraw._validate import whole
 from onedraw.families.categorical import contrast_basis
 from onedraw.types import Array
+
+FIXED_POINT_STEPS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +63,13 @@ class Softmax:
 
     score_bound: ClassVar[float] = math.sqrt(2.0)
     curvature_bound: ClassVar[float] = 0.5
+    price: ClassVar[float] = 0.1
     escape_ratio: ClassVar[float | None] = None
     accuracy: ClassVar[float] = 1e-14
     extends: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        whole(minimum=2, classes=self.classes)
+        whole(minimum=3, classes=self.classes)
 
     @property
     def num_predictors(self) -> int:
@@ -73,32 +84,13 @@ class Softmax:
     def corners(self) -> int:
         return self.classes - 1
 
-    @property
-    def price(self) -> float:
-        return 0.0 if self.classes == 2 else 0.1
-
     def determinant_bound(self, k: float) -> float:
         """The trace of f'' is at most 1 - 1/K, and log(1 + k .) concave in each eigenvalue."""
         q = self.classes - 1
         return q * math.log1p(k / self.classes)
 
     def joint_loss(self, u: float, k: float) -> float:
-        def value(a: float) -> float:
-            rest = (self.classes - 2) * math.log1p(each * a)
-            return a * u + rest + math.log1p(own * a * (1.0 - a))
-
-        def slope(a: float) -> float:
-            rest = (self.classes - 2) * each / (1.0 + each * a)
-            return u + rest + own * (1.0 - 2.0 * a) / (1.0 + own * a * (1.0 - a))
-
-        each, own = k / (self.classes - 1), k * self.classes / (self.classes - 1)
-        if slope(1.0) >= 0.0:
-            return value(1.0) * (1.0 + 1e-14) if self.classes > 2 else u
-        low, high = 0.0, 1.0
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if slope(middle) > 0.0 else (low, middle)
-        return (value(low) + slope(low) * (high - low)) * (1.0 + 1e-14)
+        return _joint_loss(self.classes, u, k)
 
     def slope(self, y: Array, eta: Array) -> Array:
         return self._score(y, self._probabilities(eta))
@@ -123,3 +115,35 @@ class Softmax:
         np.exp(logits, out=logits)
         logits /= logits.sum(axis=1, keepdims=True)
         return logits
+
+
+@cache
+def _joint_loss(classes: int, u: float, k: float) -> float:
+    cost, number = _costs(classes)
+    share = 1.0  # s of the proof, which may be any; the fixed point is the best one
+    for _ in range(FIXED_POINT_STEPS):
+
+        def excess(t: float, share: float = share) -> float:
+            return float(number @ _stationary(t - u * cost, k, share)[0]) - 1.0
+
+        t = optimize.brentq(excess, u * (1.0 + 1e-15) + 1e-300, u + k + 1.0 / share, xtol=1e-15)
+        x, w = _stationary(t - u * cost, k, share)
+        bound = math.log(share) - 1.0 + t + float(number @ ((cost * u - t) * x - np.log(w) + x * w / share))
+        before, share = share, float(number @ (x * w))
+        if abs(share - before) < 1e-13:
+            break
+    return float(bound * (1.0 + 1e-13))
+
+
+def _costs(classes: int) -> tuple[Array, Array]:
+    """c of the proof, and how many classes have it."""
+    if classes == 3:
+        return np.array([0.0, 1.0]), np.array([1.0, 2.0])
+    half = float(classes // 2)
+    return np.array([0.0, 1.0, 0.5]), np.array([half, half, float(classes % 2)])
+
+
+def _stationary(room: Array, k: float, share: float) -> tuple[Array, Array]:
+    """x >= 0 and w = 1/(1 + k x) with w^2/share + k w = room, or x = 0 where it would be negative."""
+    w = np.minimum(2.0 * room / (k + np.sqrt(k * k + 4.0 * room / share)), 1.0)
+    return (1.0 / w - 1.0) / k, w

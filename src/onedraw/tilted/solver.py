@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The minimiser of a tilted objective, with a certified residual, in a few passes over the records.
 
-    J(theta) = sum_i omega_i f(y_i, z_i.theta) + (ridge/2) |theta|^2 + tilt.theta.
+    J(theta) = sum_i omega_i f(y_i, z_i.theta + o_i) + (ridge/2) |theta|^2 + tilt.theta.
 
 Guarantee:
     The point returned has a gradient of Euclidean norm at most ``residual``, including what rounding may have
@@ -22,7 +22,8 @@ that is expected to be the last certifies, and takes what is asked for at the po
 (``also``). If a pass finds a gradient that did not fall, damped steps of all records go on from there.
 
 *Of more records than a look holds, three passes.* The first takes the curvature as well, as that costs little
-beside reading the records once more, and the look is large: the distance goes 1e-2, 1e-6, 1e-14.
+beside reading the records once more, and the look is large: the distance goes 1e-2, 1e-6, 1e-14. ``approach``
+stops before the last pass, so that another stage of a fit can begin in it.
 
 >>> import numpy as np
 >>> from onedraw.tilted.losses import Logistic
@@ -92,14 +93,22 @@ def solve(
     also: tuple[AtPoint, ...] = (),
 ) -> Solution:
     """The minimiser, certified, plus ``moved``, and maybe the sums of ``also`` there."""
+    return approach(sums, ridge=ridge, tilt=tilt, residual=residual, moved=moved, rng=rng).finish(also)
+
+
+def approach(
+    sums: Sums, *, ridge: float, tilt: Array, residual: float, moved: Array, rng: np.random.Generator
+) -> Approach:
+    """The minimiser, certified or all but certified."""
     theta = np.zeros(sums.shape)
     objective = _Objective(sums=sums, ridge=ridge, tilt=tilt, residual=residual)
     samples = [replace(objective, sums=sample) for sample in _ladder(sums, rng)]
     for sample in samples:
         theta = _descend(sample, theta, loose=True)
     if not samples:
-        return Solution(theta=_descend(objective, theta, loose=False) + moved)
-    return _in_few_passes(objective, samples[-1], theta, moved, also)
+        theta = _descend(objective, theta, loose=False)
+        return Approach(objective=objective, theta=theta, moved=moved, certified=True)
+    return _in_few_passes(objective, samples[-1], theta, moved)
 
 
 def _ladder(sums: Sums, rng: np.random.Generator) -> list[Sums]:
@@ -129,17 +138,15 @@ class _Objective:
         return sums.factor == 1.0 and sums.can_be_precise and sums.rounding(1.0) > 0.25 * self.residual
 
     def slope(self, theta: Array, *, quick: bool = False) -> Array:
-        (slope,) = self.sums.table.sum(Slope(self.sums.loss, theta, self.precise and not quick, quick))
-        return self._whole(theta, self.sums.factor * slope)
+        kernel = Slope(self.sums.loss, theta, self.precise and not quick, quick)
+        return self.slope_of(theta, self.sums.table.sum(kernel))
+
+    def slope_of(self, theta: Array, sums: base.Sums) -> Array:
+        """The slope at theta from the sums of the kernel ``Slope`` there."""
+        return self._whole(theta, self.sums.factor * sums[0])
 
     def _whole(self, theta: Array, slope: Array) -> Array:
         return np.asarray(slope + (self.ridge * theta + self.tilt), dtype=np.float64)
-
-    def slope_and_more(self, theta: Array, more: tuple[base.Kernel, ...]) -> tuple[Array, list[base.Sums]]:
-        """The slope at theta and, in the same pass, the sums of other kernels."""
-        kernels: tuple[base.Kernel, ...] = (Slope(self.sums.loss, theta, self.precise), *more)
-        (slope,), *others = base.Together.split(self.sums.table.sum(base.Together(kernels)))
-        return self._whole(theta, self.sums.factor * slope), others
 
     def slope_and_hessian(self, theta: Array, *, quick: bool) -> tuple[Array, Array]:
         slope, hessian = self.sums.gradient_and_curvature(theta, quick=quick)
@@ -157,12 +164,66 @@ class _Objective:
         return size + slack <= self.residual
 
 
-def _in_few_passes(
-    objective: _Objective, look: _Objective, theta: Array, moved: Array, also: tuple[AtPoint, ...]
-) -> Solution:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Approach(Withheld):
+    """A point that is the minimiser to the residual, once ``finish`` or ``certifies`` has seen to it."""
+
+    objective: _Objective
+    theta: Array
+    moved: Array
+    certified: bool
+    look: _Objective | None = None
+    hessian: Array | None = None
+    gap: Array | None = None
+    """The hessian less that of the look."""
+    size: float = np.inf
+    """Of the gradient before."""
+
+    @property
+    def point(self) -> Array:
+        """Where the minimiser is moved to. Not to be published before it is certified."""
+        return self.theta + self.moved
+
+    @property
+    def kernel(self) -> base.Kernel:
+        """What ``certifies`` needs of all records."""
+        return Slope(self.objective.sums.loss, self.theta, self.objective.precise)
+
+    def certifies(self, sums: base.Sums) -> bool:
+        """Whether the sums of ``kernel`` prove the residual."""
+        return self._is_certified(self.objective.slope_of(self.theta, sums))
+
+    def _is_certified(self, slope: Array) -> bool:
+        size = float(np.linalg.norm(slope))
+        return self.objective.certified(self.theta, size, precise=self.objective.precise)
+
+    def finish(self, also: tuple[AtPoint, ...] = ()) -> Solution:
+        """The point, certified, and maybe the sums of ``also`` there; as many passes as it takes."""
+        if self.certified:
+            return Solution(theta=self.point)
+        assert self.look is not None
+        assert self.hessian is not None
+        loss, theta, before = self.objective.sums.loss, self.theta, self.size
+        for _ in range(MAX_STEPS):
+            now = replace(self, theta=theta)
+            kernels = (now.kernel, *(at(loss, now.point) for at in also))
+            asked, *taken = base.Together.split(self.objective.sums.table.sum(base.Together(kernels)))
+            slope = self.objective.slope_of(theta, asked)
+            if now._is_certified(slope):
+                return Solution(theta=now.point, taken=tuple(taken))
+            size = float(np.linalg.norm(slope))
+            if size > GOOD_FALL * before:
+                break
+            # The curvature is that of the last point, so near that steps still shrink fast.
+            gap_of_slopes = slope - self.look.slope(theta, quick=True)
+            theta = theta + _surrogate_step(self.look, theta, slope, gap_of_slopes, self.hessian, self.gap)
+            before = size
+        return Solution(theta=_descend(self.objective, theta, loose=False) + self.moved)
+
+
+def _in_few_passes(objective: _Objective, look: _Objective, theta: Array, moved: Array) -> Approach:
     """Steps of a surrogate from ``theta``, a minimiser of the look: see the module docstring."""
-    before, is_last, loss = np.inf, False, objective.sums.loss
-    is_long = objective.sums.num_records > base.LOOK
+    before, is_long = np.inf, objective.sums.num_records > base.LOOK
     own_slope, own_hessian = look.slope_and_hessian(theta, quick=True)
     hessian: Array = own_hessian
     gap: Array | None = None
@@ -173,10 +234,6 @@ def _in_few_passes(
                 own_slope, own_hessian = look.slope_and_hessian(theta, quick=True)
             slope, hessian = objective.slope_and_hessian(theta, quick=True)
             gap = hessian - own_hessian
-        elif is_last:
-            slope, taken = objective.slope_and_more(theta, tuple(at(loss, theta + moved) for at in also))
-            if objective.certified(theta, float(np.linalg.norm(slope)), precise=objective.precise):
-                return Solution(theta=theta + moved, taken=tuple(taken))
         else:
             slope = objective.slope(theta, quick=True)
         if step > 1:
@@ -187,9 +244,20 @@ def _in_few_passes(
         theta = theta + _surrogate_step(look, theta, slope, slope - own_slope, hessian, gap)
         rate = size / before if before > 0.0 else 0.0
         expected = size * rate ** (2 if curved else 1)
-        is_last = step > 0 and (is_long or expected <= LAST * objective.residual)
         before = size
-    return Solution(theta=_descend(objective, theta, loose=False) + moved)
+        if step > 0 and (is_long or expected <= LAST * objective.residual):
+            return Approach(
+                objective=objective,
+                theta=theta,
+                moved=moved,
+                certified=False,
+                look=look,
+                hessian=hessian,
+                gap=gap,
+                size=before,
+            )
+    theta = _descend(objective, theta, loose=False)
+    return Approach(objective=objective, theta=theta, moved=moved, certified=True)
 
 
 def _surrogate_step(

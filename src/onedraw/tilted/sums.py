@@ -18,7 +18,9 @@ intercept), which changes the slope by c1 times as much; the slope itself carrie
 sums over ``CHUNK`` rows in any order, then of chunks in pairs and at last of blocks in pairs, and the factor,
 carry (CHUNK + PAIRWISE) v relative to the sum of absolute terms. A row contributes omega |z|_2 <= sqrt(p) and
 omega |z|_2^2 <= p. So per record: B sqrt(p) (accuracy + (CHUNK + PAIRWISE) v) + c1 p (r + q + 6) v |theta|; a
-first-order bound, taken twice. ``quick`` sums are for directions only: this bound is not theirs.
+first-order bound, taken twice. ``quick`` sums are for directions only: this bound is not theirs. Adding an
+offset rounds once more: v |z| |theta|, which the 6 leave room for, and v times the offset, which ``accuracy``
+includes (``count_loss``).
 
 *Many records.* The bound grows with n, and the residual that the noise pays for does not: at 11 columns
 doubles end at 5 million records. ``precise`` sums take every step in the long doubles of the platform, with v
@@ -144,7 +146,7 @@ class Slope:
         chunks = []
         for part in _pieces(rows):
             x: Array = part.features.astype(kind, copy=False)
-            slope = _times_weight(self.loss.slope(part.response, line.predictor(x)), part)
+            slope = _times_weight(self.loss.slope(part.response, line.predictor(x, part.offset)), part)
             chunks.append(_chunk_sums(x, slope, len(x) if self.quick else CHUNK))
         return (line.scaled(_pairwise_sum(chunks, self.theta.shape)),)
 
@@ -168,7 +170,8 @@ class SlopeAndCurvature:
         )
         for part in pieces:
             x = part.features
-            slope, curvature = self.loss.slope_and_curvature(part.response, line.predictor(x))
+            eta = line.predictor(x, part.offset)
+            slope, curvature = self.loss.slope_and_curvature(part.response, eta)
             chunks.append(_chunk_sums(x, _times_weight(slope, part), len(x) if self.quick else CHUNK))
             _add_curvature(total, x, _times_weight(curvature, part), room[: len(x)])
         return line.scaled(_pairwise_sum(chunks, self.theta.shape)), line.scaled(line.scaled(total, axis=-2))
@@ -198,14 +201,16 @@ class _Line:
         self.scaling = None if rows.factor is None else rows.scaling
         self.columns = max(1, columns)
 
-    def predictor(self, x: Array) -> Array:
-        """(n,) or (n, q) of features (n, d)."""
+    def predictor(self, x: Array, offset: Array | None) -> Array:
+        """(n,) or (n, q) of features (n, d); offsets are of losses with one predictor."""
         weights, run = self.weights, self.columns
         total = x[:, :run] @ weights[:run]
         for first in range(run, len(weights), run):
             total += x[:, first : first + run] @ weights[first : first + run]
         if self.constant is not None:
             total += self.constant
+        if offset is not None:
+            total += offset
         return np.asarray(total)
 
     def scaled(self, sums: Array, axis: int = -1) -> Array:
@@ -221,6 +226,7 @@ class _Piece:
     features: Array
     response: Any
     weight: Array | None
+    offset: Array | None
 
 
 def _pieces(rows: Rows) -> list[_Piece]:
@@ -231,6 +237,7 @@ def _pieces(rows: Rows) -> list[_Piece]:
             features=rows.features[first : first + size],
             response=rows.response[first : first + size],
             weight=None if rows.weight is None else rows.weight[first : first + size],
+            offset=None if rows.offset is None else rows.offset[first : first + size],
         )
         for first in range(0, len(rows), size)
     ]

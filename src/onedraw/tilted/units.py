@@ -46,8 +46,7 @@ from typing import Any
 
 import numpy as np
 
-from onedraw.tables.base import Table
-from onedraw.tilted.quantiles import drawn
+from onedraw.tilted.quantiles import Noise, drawn
 from onedraw.tilted.terms import Terms
 from onedraw.types import AnyArray, Array, Neighbours
 
@@ -86,6 +85,7 @@ class UnitTerms:
     own: float
     """epsilon for all sizes of single features together; 0 for the common size only."""
     reach: float
+    num_features: int
     neighbours: Neighbours
     rows_per_person: int
 
@@ -98,6 +98,7 @@ class UnitTerms:
             common=min(NATS_COMMON / information, LARGEST_COMMON) * terms.epsilon,
             own=own * terms.epsilon if worth_it else 0.0,
             reach=planned_reach(terms.noise(dim)),
+            num_features=num_features,
             neighbours=terms.neighbours,
             rows_per_person=terms.rows_per_person,
         )
@@ -107,12 +108,15 @@ class UnitTerms:
         """Of both choices."""
         return self.common + self.own
 
-    def release(self, records: Table, rng: np.random.Generator) -> Array:
-        """The unit of each feature (d,)."""
-        num_records, num_features = records.shape
-        (counts,) = records.sum(SizeCounts(each=self.own > 0.0))
-        if not self.own:
-            counts = np.broadcast_to(counts / num_features, (num_features, counts.shape[1]))
+    @property
+    def kernel(self) -> SizeCounts:
+        """What a choice needs of all records."""
+        return SizeCounts(each=self.own > 0.0)
+
+    def chosen(self, counts: AnyArray, num_records: int, rng: Noise) -> Array:
+        """The unit of each feature (d,), from the sums of ``kernel``."""
+        if not self.own:  # of all features together
+            counts = np.broadcast_to(counts.sum(axis=0) / self.num_features, (self.num_features, len(STEPS)))
         return self.reach * feature_units(
             counts,
             num_records,
@@ -175,7 +179,7 @@ def feature_units(
     *,
     epsilon_common: float,
     epsilon_own: float,
-    rng: np.random.Generator,
+    rng: Noise,
     neighbours: Neighbours = "replace_one",
     rows_per_person: int = 1,
 ) -> Array:

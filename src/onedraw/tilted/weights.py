@@ -55,6 +55,7 @@ class Rows(Block):
 
     z is a row of ``features`` (n, d) times ``factor`` (d,), then the intercept's 1 where there is one. The
     features stay in memory as they are: sums over rows bring parameters to their units, and back.
+    ``offset`` (n,) is added to the predictors. It is no part of the rows, and changes no weight.
     """
 
     features: Array
@@ -64,6 +65,9 @@ class Rows(Block):
     """1 for each feature if None."""
     intercept: bool = False
     response: Array | None = None
+    given: Array | None = None
+    """The responses of the records, where ``response`` is what a stage has made of them."""
+    offset: Array | None = None
 
     def __len__(self) -> int:
         return len(self.features)
@@ -94,6 +98,8 @@ class Rows(Block):
             features=self.features[rows],
             weight=None if self.weight is None else self.weight[rows],
             response=None if self.response is None else self.response[rows],
+            given=None if self.given is None else self.given[rows],
+            offset=None if self.offset is None else self.offset[rows],
         )
 
 
@@ -115,7 +121,7 @@ class Weighing:
             rows = cube_rows(features, bounds=unit, fit_intercept=self.fit_intercept)
         else:
             rows = ball_rows(features, units=np.array(self.units), fit_intercept=self.fit_intercept)
-        return replace(rows, response=records.response)
+        return replace(rows, response=records.response, offset=records.offset)
 
 
 def cube_rows(features: Array, *, bounds: Array, fit_intercept: bool = True) -> Rows:

@@ -22,7 +22,7 @@ the logarithm of their sum, and log probabilities move by at most epsilon. []
 *Infinitely many candidates.* All windows with at most FEW n values have the same utility. Any other holds
 one of the values of rank q, 2q, 3q, ... with q = max(1, floor(FEW n)), so they are few and found in no
 time. Of a table that is longer than a look they come from the look, and one pass counts what they hold
-(``half_of``). The rest is chosen as one candidate with its total base measure, and the window within it
+(``EdgeCounts``). The rest is chosen as one candidate with its total base measure, and the window within it
 drawn from the base measure until it is none of those listed. The base measure is ``SCALE_DECAY``^|k| over
 scales times P(M >= m) = 1/(1 + m/8) for the distance of the middle from zero in steps m of s/4, either side
 alike.
@@ -56,7 +56,7 @@ from numpy.typing import NDArray
 from onedraw._validate import one_of, positive, whole
 from onedraw.private import Withheld
 from onedraw.tables.base import Table
-from onedraw.tilted.quantiles import drawn
+from onedraw.tilted.quantiles import Noise, drawn
 from onedraw.types import AnyArray, Array, Neighbours
 
 SCALES = range(-80, 81)
@@ -94,7 +94,7 @@ def window_of_half(
     values: Array | Filled,
     *,
     epsilon: float,
-    rng: np.random.Generator,
+    rng: Noise,
     neighbours: Neighbours = "replace_one",
     rows_per_person: int = 1,
 ) -> Window:
@@ -144,35 +144,27 @@ def windows_around(points: Array, k: int) -> tuple[Array, Array, Array]:
 # -- of values that lie anywhere
 
 
-def half_of(table: Table, rng: np.random.Generator) -> Array | Filled:
-    """The responses themselves, if a look holds them all; else what a window needs of them, in one pass.
+def half_of(table: Table, points: Array) -> Filled:
+    """What a window needs of the responses of a table, from as many passes as it takes.
 
-    The windows listed are those around some values of the look. The pass counts what they hold, and what
-    lies between these points: a window that is not listed lies there, so it is one of those with at most
-    FEW n values if no gap has more. Where one has, which a random look hardly ever leaves, points are put
-    into it and the pass is repeated. So the probabilities are those of the proof, whatever the look was.
+    The windows listed are those around some ``points``. A pass counts what they hold, and what lies between
+    the points: a window that is not listed lies there, so it is one of those with at most FEW n values if no
+    gap has more. Where one has, which ``points_of`` a random look hardly ever leave, points are put into it
+    and the pass is repeated. So the probabilities are those of the proof, whatever the look was.
     """
-    look, num_values = table.look(rng), table.shape[0]
-    if len(look) == num_values:
-        return np.asarray(look.response)
-    ordered = np.sort(look.response)
-    points = np.unique(ordered[:: max(1, math.floor(0.5 * FEW * len(ordered)))])
     while True:
         counts = EdgeCounts(points)
         (below,) = table.sum(counts)
-        edges = counts.edges
-        inside = np.append(below[np.searchsorted(edges, points)], num_values)  # below each point, and in all
-        past = np.append(0, below[np.searchsorted(edges, np.nextafter(points, np.inf))])
-        wide = np.flatnonzero(inside - past > FEW * num_values)
-        if not len(wide):
-            break
-        points = np.unique(np.concatenate([points, *(_between(points, int(gap)) for gap in wide)]))
-    listed = []
-    for k in SCALES:
-        middles, low, high = windows_around(points, k)
-        first, last = below[np.searchsorted(edges, low)], below[np.searchsorted(edges, high)]
-        listed.append((middles, first, num_values - last))
-    return Filled(listed=listed, num_values=num_values)
+        found = counts.filled(below, table.shape[0])
+        if isinstance(found, Filled):
+            return found
+        points = found
+
+
+def points_of(look: Array) -> Array:
+    """Some values of a look, so many that windows around them are all that hold more than a few values."""
+    ordered = np.sort(look)
+    return np.unique(ordered[:: max(1, math.floor(0.5 * FEW * len(ordered)))])
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,6 +186,21 @@ class EdgeCounts:
         # The number of ends that are not above a value.
         passed = np.searchsorted(self.edges, block.response, side="right")
         return (np.cumsum(np.bincount(passed, minlength=len(self.edges) + 1)[:-1]),)
+
+    def filled(self, below: AnyArray, num_values: int) -> Filled | Array:
+        """The windows with what they hold, from the counts of all values; or more points, if some lack."""
+        points, edges = self.points, self.edges
+        inside = np.append(below[np.searchsorted(edges, points)], num_values)  # below each point, and in all
+        past = np.append(0, below[np.searchsorted(edges, np.nextafter(points, np.inf))])
+        wide = np.flatnonzero(inside - past > FEW * num_values)
+        if len(wide):
+            return np.unique(np.concatenate([points, *(_between(points, int(gap)) for gap in wide)]))
+        listed = []
+        for k in SCALES:
+            middles, low, high = windows_around(points, k)
+            first, last = below[np.searchsorted(edges, low)], below[np.searchsorted(edges, high)]
+            listed.append((middles, first, num_values - last))
+        return Filled(listed=listed, num_values=num_values)
 
 
 def _between(points: Array, gap: int) -> Array:
@@ -236,7 +243,7 @@ def log_weights(
     return prior + np.append(base - rate * regret, others - rate * worst)
 
 
-def _other(listed: Array, rng: np.random.Generator) -> float:
+def _other(listed: Array, rng: Noise) -> float:
     """A middle from the base measure that is none of those listed."""
     while True:
         steps = math.floor(STEPS * (1.0 / (1.0 - rng.random()) - 1.0))

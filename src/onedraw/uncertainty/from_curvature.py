@@ -130,7 +130,8 @@ class ReleasedInference:
     def _table(self, names: tuple[str, ...], weights: Array, values: Array, level: float) -> Intervals:
         level = check_level(level)
         rows, offset = weights @ self.rows, weights @ self.offset
-        ends, usual = self._ends(weights, level), self._ends(weights, 0.95)
+        ends = self._ends(weights, level)
+        usual = ends if level == 0.95 else self._ends(weights, 0.95)
         tests = [self.found.wald(row, value) for row, value in zip(rows, values - offset, strict=True)]
         return Intervals(
             names=names,
@@ -221,7 +222,11 @@ class _Held:
 def _inference(held: _Held) -> ReleasedInference:
     found = infer(released_of(held.release))
     if found.reason is not None:
-        raise InvalidInput(f"Intervals could not be trusted here. {found.reason}")
+        declare = Set("feature_bounds", note=" too: without, units are found privately")
+        raise InvalidInput(
+            f"Intervals could not be trusted here. {found.reason}",
+            advice=declare if held.release.model.feature_bounds is None else (),
+        )
     return original_units(held.release, found)
 
 

@@ -3,10 +3,12 @@
 
 Edge cases:
     Refused, with what would help: a release without a curvature, models for which coverage has not been
-    studied, no records, and features whose units may have made all rows count for nothing.
+    studied, columns with many categories, no records, and features whose units may have made all rows count
+    for nothing.
 
 *The number of records.* Where it is public, the effective number (the sum of the weights) has a prior
-around it. Where it is private, the prior is wide and centred at what the released curvature itself says.
+around it. Where it is private, or nothing public says how much a record curves (counts with exposures), the
+prior is wide and centred at what the released curvature itself says.
 """
 
 from __future__ import annotations
@@ -20,8 +22,11 @@ from onedraw.errors import InvalidInput
 from onedraw.inference import Released, RobustScore, ScoreLaw, TiltLaw
 from onedraw.inference.curvature import row_law
 from onedraw.release import Release
-from onedraw.tilted.laws import BallLaw, ClassCubeLaw, CubeLaw, GaussianLaw
+from onedraw.tilted.laws import BallLaw, ClassLaw, CubeLaw, GaussianLaw
+from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
+from onedraw.uncertainty.beforehand import expected_intervals
+from onedraw.uncertainty.categories import too_many_levels
 from onedraw.uncertainty.readings import READINGS, Reading
 
 LEAST_SHARE = 0.02
@@ -44,19 +49,15 @@ def released_of(release: Release) -> Released:
                 "draws", "auto", note=" with the mechanism one_posterior; another fit is charged again"
             ),
         )
+    if too_many_levels(model.features):
+        raise InvalidInput(
+            f"Intervals could not be trusted here. {too_many_levels(model.features)}",
+            advice=Do("join categories beforehand; another fit is charged again"),
+        )
     if release.num_records is not None and release.num_records < 1:
         raise InvalidInput("There are no records to infer from.", advice=Do("use a table with rows"))
     if "curvature" not in release.statistics:
-        raise InvalidInput(
-            "Intervals of a tilted fit need its curvature, which this release does not hold.",
-            advice=Set(
-                "inference",
-                True,
-                of="TiltedFit",
-                named="tilted_fit",
-                note=" beforehand; another fit is charged again",
-            ),
-        )
+        raise _without_curvature(release)
     reading, size = READINGS[model.family.name](release), model.num_location
     units, places = row_units(release) * reading.unit, by_predictor(release)
     theta = (release.statistics["minimiser"].array() / units)[places]
@@ -137,11 +138,12 @@ def _tilt(release: Release, unit: float) -> TiltLaw:
     """The law of the tilt, in units of the parameters' unit."""
     model, size, q = release.model, release.model.num_location, release.model.family.num_predictors
     bounded = model.feature_bounds is not None or not model.num_features
-    one: CubeLaw | BallLaw | GaussianLaw | ClassCubeLaw = BallLaw(dim=size, scale=1.0)
+    geometry: Geometry = "cube" if bounded else "ball"
+    one: CubeLaw | BallLaw | GaussianLaw | ClassLaw = BallLaw(dim=size, scale=1.0)
     if release.statistics["tilt_is_gaussian"].values[0]:
         one = GaussianLaw(dim=size, scale=1.0)
-    elif bounded and q > 1:
-        one = ClassCubeLaw(classes=q + 1, columns=size // q, scale=1.0)
+    elif q > 1:
+        one = ClassLaw(classes=q + 1, columns=size // q, scale=1.0, geometry=geometry)
     elif bounded:
         one = CubeLaw(dim=size, scale=1.0)
     sd = release.statistics["tilt_sd"].values[0] / unit
@@ -152,7 +154,7 @@ def _count(
     release: Release, reading: Reading, theta: Array, curvature: Array, sd: float
 ) -> tuple[float, float]:
     """The centre and the spread of the prior of the effective number of records."""
-    if release.num_records is not None:
+    if release.num_records is not None and reading.level is not None:
         bounded = release.model.feature_bounds is not None or not release.model.num_features
         known = reading.level == 1.0 and bounded
         return reading.level * release.num_records, BOUNDED_SD if known else WEIGHTED_SD
@@ -166,6 +168,16 @@ def _count(
     if intercept:
         rows, each = rows[:, -1:], each[:, :1]
     return float(rows.sum() / max(each.sum(), 1e-3 * rows.shape[1])), PRIVATE_SD
+
+
+def _without_curvature(release: Release) -> InvalidInput:
+    """What to say of a release that holds no curvature: whether another fit would give intervals."""
+    known = expected_intervals(release.model, release.guarantee, release.num_records)
+    wanted = Set("inference", True, of="TiltedFit", named="tilted_fit", note=" in another fit, charged again")
+    return InvalidInput(
+        f"Intervals need the curvature of the fit, which this release does not hold. {known.reason}".rstrip(),
+        advice=known.advice if known.reason else wanted,
+    )
 
 
 def _check_units(release: Release, curvature: Array, diagonal_sd: float) -> None:

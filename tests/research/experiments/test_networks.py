@@ -11,7 +11,7 @@ from onedraw.records import Records
 from onedraw.research.datasets import Prepared
 from onedraw.research.experiments import EXPERIMENTS, VERSIONS
 from onedraw.research.experiments.gaussian_calibration import published_beta, true_epsilon
-from onedraw.research.experiments.network_chain import near_mode, shared_shapes
+from onedraw.research.experiments.network_chain import OneChain, near_mode, shared_shapes
 from onedraw.research.experiments.network_claims import (
     CLASSIFICATION_CLAIMS,
     DIMENSIONS_CLAIMS,
@@ -143,7 +143,7 @@ def test_responses_are_mapped_to_minus_one_and_one(scaling, response):
 def test_the_largest_part_of_a_small_data_set_is_all_its_training_rows():
     for version in VERSIONS:
         cells = EXPERIMENTS["network-classification-uci"].listed(version, "paper")
-        assert {cell["n"] for cell in cells if cell["data"] == "vertebral"} == {100, 279}
+        assert {cell["n"] for cell in cells if cell["data"] == "vertebral"} == {10, 20, 50, 100, 200, 279}
 
 
 # -- chains
@@ -173,8 +173,10 @@ def test_a_chain_starts_where_the_density_is_high_and_flat():
 
 
 @pytest.mark.jax
-@pytest.mark.parametrize("num", [1, 128, 129, 1000])
-def test_tables_of_all_sizes_share_their_shapes_and_keep_their_density(num):
+@pytest.mark.parametrize(
+    ("num", "blocks", "size"), [(1, 1, 128), (128, 1, 128), (129, 2, 512), (1000, 2, 512)]
+)
+def test_tables_of_many_sizes_share_their_shapes_and_keep_their_density(num, blocks, size):
     jax = pytest.importorskip("jax")
     data = simulate_network("regression", n=num, d=2, repetition=0, seed=1)
     mechanism = _mechanism("regression", 2, 5.0, "auto")
@@ -183,8 +185,23 @@ def test_tables_of_all_sizes_share_their_shapes_and_keep_their_density(num):
     with jax.enable_x64(True):
         shared = shared_shapes(posterior)
         found = np.array([float(posterior.density(row, shared)) for row in theta])
-    assert shared["blocks"]["features"].shape == (8, 2, 128)
+    assert shared["blocks"]["features"].shape == (blocks, 2, size)
     np.testing.assert_allclose(found, posterior.log_density(theta), rtol=1e-12)
+
+
+@pytest.mark.jax
+def test_a_chain_in_single_precision_draws_from_the_density():
+    """Without records that is the prior, N(0, 1): 50 states of 31 coordinates, drawn nearly independently.
+
+    Mean and mean square of 1,550 normals, within four standard errors of a quarter as many.
+    """
+    pytest.importorskip("blackjax")
+    mechanism = _mechanism("classification", 1, 5.0, "paper")
+    posterior = mechanism.posterior(Records(features=np.zeros((0, 1)), response=np.zeros(0)))
+    states = OneChain(warmup=100).states(posterior, np.random.default_rng(0))
+    assert (states.shape, states.dtype) == ((50, 31), np.float32)
+    assert states.mean() == pytest.approx(0.0, abs=4.0 / math.sqrt(388))
+    assert np.square(states).mean() == pytest.approx(1.0, abs=4.0 * math.sqrt(2.0 / 388))
 
 
 # -- claims
@@ -233,6 +250,8 @@ def test_similar_means_within_two_hundredths():
     verdicts = [claim.check([*near, *far, *large]) for claim in UCI_CLASSIFICATION_CLAIMS]
     assert [(found.right, found.cases) for found in verdicts[:2]] == [(1, 2), (2, 2)]
     assert "bank n 100: +0.010; adult n 100: +0.100" in verdicts[0].numbers
+    less = [row for name in ("bank", "adult") for row in classification(0.2, 0.5, 0.5, data=name)]
+    assert UCI_CLASSIFICATION_CLAIMS[0].check([*less, *large]).cases == 0  # the statement is about 0.5
 
 
 def test_a_lead_that_grows_with_d_is_told_from_one_that_shrinks():

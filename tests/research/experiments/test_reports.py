@@ -10,7 +10,7 @@ from onedraw.research.experiments import EXPERIMENTS, VERSIONS, run
 from onedraw.research.experiments.spec import View
 from onedraw.research.experiments.table import from_csv
 from onedraw.research.reports.figures import draw_view
-from onedraw.research.reports.page import write_page
+from onedraw.research.reports.page import _chains, write_page
 from onedraw.research.reports.reproduction import publish, redraw
 
 pytest.importorskip("matplotlib")
@@ -159,12 +159,20 @@ def test_pictures_are_drawn_again_from_the_numbers_in_the_folder(published, tmp_
     assert redraw(EXPERIMENTS["update"], "corrected", tmp_path) is None
 
 
+def test_the_page_tells_how_long_chains_are():
+    """Older reports do not say; theirs were of 250."""
+    reports = {"network-regression": {"corrected": {"warmup": 500}, "as-published": {}}}
+    told = _chains(reports)
+    assert "250 (network-regression (as-published)) or 500 (network-regression (corrected)) warm-up" in told
+
+
 def test_the_page_has_both_versions_of_every_claim(published, tmp_path):
     as_at_full_size(tmp_path, published)
     write_page(tmp_path, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
-    assert text.startswith("> **This page comes from 4 runs at full size**, 2 of them with fewer cells than")
-    assert "gaussian-calibration (corrected), gaussian-calibration (as-published)" in text
+    assert text.startswith("> **This page comes from 4 runs at full size**, 2 of them with fewer or other")
+    assert "gaussian-calibration (corrected: 2 of 5), gaussian-calibration (as-published: 4 of 10)" in text
+    assert "Chains of networks start" not in text  # no network is in the folder
     claim = "The Gaussian regressions have the epsilon that they are plotted at."
     row = f"| 3 (calibration) | {claim} | holds (2 of 2) | does not hold (0 of 4) |"
     assert row in text

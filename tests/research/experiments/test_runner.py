@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from onedraw.errors import InvalidInput, MissingExtra
-from onedraw.research.experiments import EXPERIMENTS, VERSIONS, run
+from onedraw.research.experiments import EXPERIMENTS, VERSIONS, Experiment, run
 from onedraw.research.experiments.runner import read_finished
 from onedraw.research.experiments.spec import Verdict, stream
 from onedraw.research.experiments.table import from_csv, summarise
@@ -64,6 +64,39 @@ def test_a_line_cut_short_is_dropped_and_computed_again(tmp_path):
     assert len(read_finished(path)) == 1
     assert run(experiment, size="smoke", folder=tmp_path).rows == whole.rows
     assert len([json.loads(line) for line in lines(path)]) == 2  # the new line is not glued to the old piece
+
+
+def test_a_run_whose_time_is_up_reports_whole_repetitions_and_goes_on(tmp_path):
+    """Four repetitions of two cells in the order of the grid; time is up while a cell is computed."""
+    computed = []
+
+    def slow(cell):
+        computed.append((cell["repetition"], cell["n"]))
+        time.sleep(0.02)
+        return [{"score": float(cell["n"])}]
+
+    def cells(version):
+        return [{"n": n, "repetition": i} for n in (1, 2) for i in range(4)]
+
+    experiment = Experiment(
+        name="timed",
+        figures="none",
+        title="Timed",
+        sizes={"smoke": {}},
+        cells=cells,
+        run=slow,
+        by=("n",),
+        values=("score",),
+    )
+    with pytest.raises(InvalidInput, match="after 1 of 8 cells"):
+        run(experiment, size="smoke", folder=tmp_path, minutes=1e-6)
+    part = run(experiment, size="smoke", folder=tmp_path, minutes=1e-6)
+    assert computed == [(0, 1), (0, 2)]
+    assert (part.cells, [row["n"] for row in part.rows]) == (2, [1, 2])
+    run(experiment, size="smoke", folder=tmp_path, minutes=1e-6)
+    whole = run(experiment, size="smoke", folder=tmp_path)
+    assert (whole.cells, len(computed)) == (8, 8)
+    assert [(row["n"], row["repetition"]) for row in whole.rows] == [(n, i) for n in (1, 2) for i in range(4)]
 
 
 def test_any_number_of_workers_and_any_backend_give_the_same_table(tmp_path):

@@ -47,7 +47,7 @@ def root_mean_squared_error(
     for seed in range(repeats):
         records, truth = simulate(subject, seed)
         # A stream of its own: from that of the data, the noise would go with the truth.
-        draws = released(mechanism, records, np.random.default_rng([seed, 1]))
+        draws = released(mechanism, subject.read(records), np.random.default_rng([seed, 1]))
         typical = model.typical(draws)[0]
         errors.append(np.mean((typical[: len(truth)] - truth) ** 2))
     return float(np.sqrt(np.mean(errors)))

@@ -30,16 +30,18 @@ from onedraw.types import Array, Neighbours
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Released:
-    """``fit(X, y, random_state)`` for a mechanism: what can be read off one release."""
+    """``fit(X, y, random_state)`` for a mechanism: what can be read off one release of the records."""
 
     mechanism: Mechanism
+    read: Callable[[Records], Any]
+    """How the mechanism reads them."""
 
     def __call__(self, X: Array, y: Array, random_state: int | None = None) -> Array:
         """The draw and the statistics beside it.
 
         Of several draws, their means and spreads, which is what a posterior depends on here.
         """
-        found = release(self.mechanism, Records(features=X, response=y), random_state)
+        found = release(self.mechanism, self.read(Records(features=X, response=y)), random_state)
         draws = np.array(found.draws)
         parts = [draws[0]] if len(draws) == 1 else [draws.mean(axis=0), np.log(draws.std(axis=0) + 1e-300)]
         return np.concatenate([*parts, *(statistic.array() for statistic in found.statistics.values())])
@@ -65,12 +67,13 @@ def audit_subject(
     significance(confidence)
     mechanism = subject.calibrated(epsilon=epsilon, delta=delta, neighbours=neighbours, rounds=rounds)
     claimed = mechanism.guarantee
-    drawn = hasattr(mechanism, "posterior")
+    stated = subject.stated(mechanism)
+    drawn = stated is not None
     if not drawn and not has_known_density(mechanism):
         candidates = subject.canaries(neighbours) if pair == "telling" else subject.pairs(neighbours, pair)
         own_score = subject.score if pair == "telling" else None
         return black_box_audit(
-            Released(mechanism=mechanism),
+            Released(mechanism=mechanism, read=subject.read),
             candidates if own_score is None else candidates[:1],
             score=own_score or "learned",
             epsilon=claimed.epsilon,
@@ -83,6 +86,7 @@ def audit_subject(
             progress=progress,
             name=subject.name,
         )
+    mechanism = stated or mechanism
     rng, _ = generator(random_state)
     candidates = subject.pairs(neighbours, pair)
     laws_of = output_laws if drawn else _laws_of(mechanism)

@@ -58,7 +58,7 @@ def along_the_canary(outputs: Array) -> Array:
     return np.asarray(outputs @ np.array([LONG, 1.0]))
 
 
-def one_chain_per_round(mechanism: NetworkDraw, rounds: int) -> NetworkDraw:
+def one_chain_per_round(mechanism: Any, rounds: int) -> Any:
     """The mechanism with as many chains as it is drawn from on one data set: their draws are independent."""
     return replace(mechanism, sampler=replace(mechanism.sampler, chains=max(2, rounds // 2)))
 

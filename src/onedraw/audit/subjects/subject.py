@@ -128,7 +128,22 @@ class Subject:
         request = Request(
             epsilon=epsilon, delta=self.delta if delta is None else delta, neighbours=neighbours
         )
-        return mechanism.calibrate(request, Shape(model=model))
+        ready, shape = self._shaped(mechanism, model)
+        return ready.calibrate(request, shape)
+
+    def _shaped(self, mechanism: Any, model: Any) -> tuple[Any, Shape]:
+        """The mechanism as it is for the model, and the shape that it is calibrated to."""
+        return mechanism, Shape(model=model)
+
+    # -- how it is attacked
+
+    def stated(self, mechanism: Any) -> Any:
+        """The mechanism where its posterior is known, on records of features and a response; else None."""
+        return mechanism if hasattr(mechanism, "posterior") else None
+
+    def read(self, records: Records) -> Any:
+        """The records as the mechanism reads them."""
+        return records
 
     # -- what to attack it on
 

@@ -101,9 +101,7 @@ def logistic(d: int, *, fit_intercept: bool = True) -> Shape:
 def tilted_plan(epsilon: float, n: int, d: int) -> Plan:
     """The default fit of this library to n records of d features on [0, 1], without a curvature."""
     model = replace(logistic(d).model, feature_bounds=((0.0, 1.0),) * d)
-    return make_plan(
-        Request(epsilon=epsilon), TiltedFit(inference=False), Shape(model=model, num_records=n)
-    )
+    return make_plan(Request(epsilon=epsilon), TiltedFit(inference=False), Shape(model=model, num_records=n))
 
 
 def _tilted(features: Array, response: Array, epsilon: float, num: int, rng: np.random.Generator) -> Fits:

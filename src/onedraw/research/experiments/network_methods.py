@@ -35,10 +35,10 @@ from scipy import special
 
 from onedraw.mechanisms import Shape
 from onedraw.nn import DPSGD, NetworkDraw
-from onedraw.nn.accounting import Sampling, noise_multiplier, spent_epsilon
 from onedraw.nn.noisy_gradients import PRESETS
 from onedraw.nn.training import Run, train
 from onedraw.privacy.request import Request
+from onedraw.privacy.subsampled import Sampling, noise_multiplier, spent_epsilon
 from onedraw.research.experiments.gaussian_calibration import FLOOR, published_beta, true_epsilon
 from onedraw.research.experiments.methods import DELTA, PUBLISHED
 from onedraw.research.experiments.network_chain import OneChain

@@ -4,6 +4,9 @@
 Finished cells are lines of an append-only file. After a kill, the same call reads them, drops a half-written
 last line, and computes only what is missing: at most the cells that were under way are computed again.
 
+With a limit of time a run ends early, and reports the repetitions that are complete: cells are computed in
+the order of their repetitions, so that what there is spans the whole grid.
+
 Cells go through joblib, so ``with joblib.parallel_config(backend=...)`` around the call sends them to
 threads, processes, or a Dask or Ray cluster; ``docs/reproduction.md`` shows how.
 """
@@ -12,10 +15,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -27,9 +31,9 @@ import scipy
 import sklearn
 from threadpoolctl import threadpool_limits
 
-from onedraw._validate import one_of, whole
+from onedraw._validate import one_of, positive, whole
 from onedraw._version import __version__
-from onedraw.errors import MissingExtra
+from onedraw.errors import InvalidInput, MissingExtra
 from onedraw.research.datasets import load
 from onedraw.research.experiments.spec import SEED, SIZES, VERSIONS, Cell, Experiment, Row, Verdict
 from onedraw.research.experiments.table import summarise, to_csv
@@ -51,6 +55,8 @@ class Results:
     about: dict[str, Any]
     seconds: float
     """Of computation, on all workers and in all attempts together."""
+    cells: int
+    """How many the rows come from: fewer than the specification has if time was up."""
 
     @property
     def verdicts(self) -> list[tuple[str, Verdict]]:
@@ -68,12 +74,18 @@ def run(
     size: str = "paper",
     folder: str | os.PathLike[str],
     jobs: int = 1,
+    minutes: float | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Results:
-    """Compute what is missing, and return everything. ``folder`` holds finished cells and the full table."""
+    """Compute what is missing, and return everything. ``folder`` holds finished cells and the full table.
+
+    No cell is begun after so many ``minutes``, if they are given; what is returned then are the repetitions
+    of which every cell is finished.
+    """
     one_of(VERSIONS, version=version)
     one_of(SIZES, size=size)
     whole(jobs=jobs)
+    end = math.inf if minutes is None else time.monotonic() + 60.0 * positive(minutes=minutes)
     check_extra(experiment)
     cells = experiment.listed(version, size)
     keys = [_key(experiment, cell) for cell in cells]
@@ -82,6 +94,7 @@ def run(
     path = home / f"{experiment.name}.jsonl"  # of both versions: cells that they share are computed once
     done = read_finished(path)
     missing = [(key, cell) for key, cell in zip(keys, cells, strict=True) if key not in done]
+    missing.sort(key=lambda pair: _repetition(pair[1]))
     for name in sorted({str(cell["data"]) for _, cell in missing if "data" in cell}):
         load(name)  # what is not at hand is said before anything is computed
     progress(len(cells) - len(missing), len(cells))
@@ -91,7 +104,10 @@ def run(
             file.write(json.dumps(finished).encode() + b"\n")
             done[finished["key"]] = finished
             progress(sum(key in done for key in keys), len(cells))
+            if time.monotonic() > end:
+                break
         os.fsync(file.fileno())
+    keys = _complete(keys, cells, done)
     rows = [row for key in keys for row in done[key]["rows"]]
     about = {
         "experiment": experiment.name,
@@ -109,7 +125,25 @@ def run(
         summary=summarise(rows, by=experiment.by, values=experiment.values),
         about=about,
         seconds=sum(done[key]["seconds"] for key in keys),
+        cells=len(keys),
     )
+
+
+def _repetition(cell: Cell) -> float:
+    return float(cell.get("repetition", 0))
+
+
+def _complete(keys: list[str], cells: list[Cell], done: Mapping[str, Any]) -> list[str]:
+    """The keys of the repetitions that have every cell."""
+    lacking = {_repetition(cell) for key, cell in zip(keys, cells, strict=True) if key not in done}
+    found = [key for key, cell in zip(keys, cells, strict=True) if _repetition(cell) not in lacking]
+    if not found:
+        raise InvalidInput(
+            f"Time was up after {sum(key in done for key in keys)} of {len(keys)} cells, before one "
+            "repetition was complete, so there is nothing to report. The cells are kept: the same run goes "
+            "on with them."
+        )
+    return found
 
 
 def check_extra(experiment: Experiment) -> None:

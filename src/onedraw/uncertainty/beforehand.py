@@ -8,9 +8,9 @@ A curvature that gives no intervals would be paid for in vain, so it is released
 
 The information of a table is its number of records times epsilon for each parameter (and row of a person).
 In simulations (docs/uncertainty.md) nearly no release below ``FEWEST`` had intervals, and most had above
-``USUAL``. An indicator of one of K categories is 1 for a K-th of the people, and its curvature as much
-smaller: with K = 8 and 16 intervals followed from about 800 and 1,600 to 3,200 on (four releases each), with
-K up to 4 from 400 on. So what is usual grows with K/4.
+``USUAL``.
+
+A declared column with many categories has none at all (``uncertainty.categories``).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from onedraw.advice import Advice, Set
-from onedraw.columns import most_levels
+from onedraw.advice import Advice, Do, Set
+from onedraw.cautions import rounded
 from onedraw.errors import InvalidInput
+from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
+from onedraw.uncertainty.categories import too_many_levels
 
 FEWEST, USUAL = 50.0, 400.0
-MOST_LEVELS = 4
-"""Categories of a column up to which ``USUAL`` holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Expected:
 
 
 def expected_intervals(
-    model: Any, request: Request, num_records: int | None, *, without_robust: str = ""
+    model: Any, request: Request | Guarantee, num_records: int | None, *, without_robust: str = ""
 ) -> Expected:
     """What to expect of a regression ``model``; ``num_records`` is None where it is private or not known.
 
@@ -57,6 +57,18 @@ def expected_intervals(
             reason=without_robust,
             never=True,
             advice=(Set("inference", True, of="TiltedFit", named="tilted_fit"),),
+        )
+    if model.offset is not None and not model.family.is_canonical:
+        return Expected(
+            reason=f"Intervals of {model.kind} counts with exposures are not known: how much counts vary "
+            "depends on their means, which the exposures hide.",
+            never=True,
+        )
+    if not model.fit_intercept and model.offset is not None:
+        return Expected(
+            reason="Intervals of counts with exposures need an intercept, whose curvature shows their mean.",
+            never=True,
+            advice=(Set("fit_intercept", True),),
         )
     if not model.fit_intercept and model.family.has_scale:
         return Expected(
@@ -71,6 +83,12 @@ def expected_intervals(
             never=True,
             advice=(Set("feature_bounds"),),
         )
+    if too_many_levels(model.features):
+        return Expected(
+            reason=too_many_levels(model.features),
+            never=True,
+            advice=(Do("join categories"), Set("draws", "auto", note=" with the mechanism one_posterior")),
+        )
     if not request.num_records_is_public:
         return Expected(
             reason="No curvature for intervals is released: the number of rows is private, so nobody can say "
@@ -79,17 +97,16 @@ def expected_intervals(
     if num_records is None:
         return Expected(reason="No curvature for intervals is planned, as the number of rows is not known.")
     share = num_records * request.epsilon / max(1, model.num_location * request.rows_per_person)
-    usual = USUAL * max(1.0, most_levels(model.features) / MOST_LEVELS)
-    if share >= usual:
+    if share >= USUAL:
         return Expected()
     never = share < FEWEST
-    wanted = (FEWEST if never else usual) / max(share, 1e-300)
+    wanted = (FEWEST if never else USUAL) / max(share, 1e-300)
     return Expected(
         reason=(
-            f"{num_records} records at epsilon {request.epsilon:g} are {share:.2g} per parameter, too few "
-            f"for intervals: {'' if never else 'most releases have them from '}about "
-            f"{max(num_records, 1) * wanted:.2g} records, or epsilon {request.epsilon * wanted:.2g}, "
-            f"{'would be the least.' if never else 'on.'}"
+            f"{num_records:,} records at epsilon {request.epsilon:g} are {rounded(share)} per parameter, too "
+            f"few for intervals: {'' if never else 'most releases have them from '}about "
+            f"{rounded(max(num_records, 1) * wanted)} records, or epsilon "
+            f"{rounded(request.epsilon * wanted)}, {'would be the least.' if never else 'on.'}"
         ),
         never=never,
     )
