@@ -32,9 +32,9 @@ from onedraw.types import Array
 
 LARGEST = 2.0**53
 """What larger working numbers count as."""
-PART = 1 << 16
 FARTHEST = 40.0
 """What larger working offsets count as: a rate of e^40 is beyond all counts, and rounding stays known."""
+PART = 1 << 16
 
 
 def held(values: Array) -> Array:

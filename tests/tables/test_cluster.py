@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables on a real cluster of processes: the same release, nothing said about records, and faults."""
 
+import json
 import logging
 import math
 import os
@@ -14,7 +15,9 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
+from onedraw.cli import main as command
 from onedraw.errors import InvalidInput, TableError
 from onedraw.estimators import LinearRegression
 from onedraw.ledger import Ledger
@@ -30,6 +33,7 @@ distributed = pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
+FEATURES = ("age", "dose", "weight")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -61,6 +65,39 @@ def frame(folder):
 def test_a_seed_gives_the_same_release_as_in_memory(client, frame, small_look, logistic, in_memory):
     found = logistic().fit(frame, target="died").release_
     np.testing.assert_allclose(found.draws, in_memory().draws, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("form", ["arrays", "frame and series"])
+def test_features_and_response_may_come_apart(form, client, frame, patients, small_look, logistic, in_memory):
+    x, y = frame[list(FEATURES)], frame["died"]
+    if form == "arrays":
+        columns, arrays = patients(), pytest.importorskip("dask.array")
+        x = arrays.from_array(np.column_stack([columns[name] for name in FEATURES]), chunks=(1000, 2))
+        y = arrays.from_array(columns["died"], chunks=1000)
+    bounds = [(-1.0, 1.0)] * 3
+    found = logistic(feature_bounds=bounds).fit(x, y).release_
+    np.testing.assert_allclose(found.draws, in_memory().draws, atol=1e-9, rtol=0)
+
+
+def test_what_does_not_lie_on_the_cluster_as_a_whole_is_refused(frame, patients, logistic):
+    with pytest.raises(InvalidInput, match="lies on the cluster"):
+        logistic().fit(frame, patients()["died"])
+    with pytest.raises(InvalidInput, match="named columns"):
+        logistic().fit(frame.to_dask_array(), target="died")
+    with pytest.raises(InvalidInput, match="no feature"):
+        logistic().fit(frame, frame["died"])
+
+
+def test_the_command_fits_on_the_workers_of_a_scheduler(processes, folder, tmp_path, small_look, in_memory):
+    bounds = "".join(f"[columns.{name}]\nbounds = [-1, 1]\n" for name in FEATURES)
+    (tmp_path / "columns.toml").write_text(bounds + "[target]\nclasses = [0, 1]\n")
+    asked = ["fit", folder, "--target", "died", "--model", "logistic", "--epsilon", 1, "--seed", 3,
+             "--columns", tmp_path / "columns.toml", "--out", tmp_path / "release.json",
+             "--scheduler", processes.scheduler_address]  # fmt: skip
+    result = CliRunner().invoke(command, list(map(str, asked)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "release.json").read_text())["draws"]
+    np.testing.assert_allclose(found, in_memory().draws, atol=1e-9, rtol=0)
 
 
 def test_exposures_are_read_on_the_workers(client, exposed, small_look):

@@ -30,7 +30,7 @@ from onedraw.errors import InvalidInput, NoiseWarning, UnitsWarning
 from onedraw.estimators.bounds import check_bounds, each_bounds
 from onedraw.estimators.discreet import inconsistent, unquoted
 from onedraw.estimators.exposure import NAME, check_given, read_exposure
-from onedraw.estimators.large import Place, in_working_units, is_large
+from onedraw.estimators.large import Place, in_working_units, is_dask, is_large, on_cluster
 from onedraw.estimators.tables import (
     Header,
     cautions_of,
@@ -147,7 +147,8 @@ class PrivateEstimator(BaseEstimator):
         """Publish a model of (X, y) and keep only the release.
 
         A large table is read where it lies, with the response in it: ``fit(table, target="died")`` of a
-        ``pyarrow.dataset.Dataset``, an Arrow table, a polars lazy frame or a Dask data frame.
+        ``pyarrow.dataset.Dataset``, an Arrow table, a polars lazy frame or a Dask data frame. Dask arrays and
+        series may be given as X and y.
 
         ``sample_weight`` is refused: a weight multiplies one person's influence, which the guarantee fixes.
         It is not a named parameter either, so that scikit-learn's meta-estimators do not pass it on.
@@ -170,6 +171,8 @@ class PrivateEstimator(BaseEstimator):
             raise TypeError(
                 f"fit() takes X and y only, got {sorted(unsupported)}. Set options in the constructor."
             )
+        if y is not None and target is None and is_dask(X):
+            (X, target), y = on_cluster(X, y), None
         if y is None and (target is not None or is_large(X)):
             if exposure is not None:
                 raise InvalidInput("The exposure of a table is one of its columns: Columns(exposure=...).")

@@ -226,7 +226,7 @@ class _Stages:
             if found.certifies(slope):
                 now = known(found.point, up_to)
                 return foreseen if now.spread == foreseen.spread else now
-            certified = found.finish((sizes,))
+            certified = found.finish((sizes,), slope)
             ((up_to,),) = certified.taken or (left.sum(sizes(loss, certified.theta)),)
             return known(certified.theta, up_to)
 

@@ -197,8 +197,11 @@ class Approach(Withheld):
         size = float(np.linalg.norm(slope))
         return self.objective.certified(self.theta, size, precise=self.objective.precise)
 
-    def finish(self, also: tuple[AtPoint, ...] = ()) -> Solution:
-        """The point, certified, and maybe the sums of ``also`` there; as many passes as it takes."""
+    def finish(self, also: tuple[AtPoint, ...] = (), seen: base.Sums | None = None) -> Solution:
+        """The point, certified, and maybe the sums of ``also`` there; as many passes as it takes.
+
+        ``seen`` are the sums of ``kernel``, where they are known.
+        """
         if self.certified:
             return Solution(theta=self.point)
         assert self.look is not None
@@ -206,11 +209,13 @@ class Approach(Withheld):
         loss, theta, before = self.objective.sums.loss, self.theta, self.size
         for _ in range(MAX_STEPS):
             now = replace(self, theta=theta)
-            kernels = (now.kernel, *(at(loss, now.point) for at in also))
-            asked, *taken = base.Together.split(self.objective.sums.table.sum(base.Together(kernels)))
-            slope = self.objective.slope_of(theta, asked)
+            taken = None
+            if seen is None:
+                kernels = (now.kernel, *(at(loss, now.point) for at in also))
+                seen, *taken = base.Together.split(self.objective.sums.table.sum(base.Together(kernels)))
+            slope, seen = self.objective.slope_of(theta, seen), None
             if now._is_certified(slope):
-                return Solution(theta=now.point, taken=tuple(taken))
+                return Solution(theta=now.point, taken=None if taken is None else tuple(taken))
             size = float(np.linalg.norm(slope))
             if size > GOOD_FALL * before:
                 break

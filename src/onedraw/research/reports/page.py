@@ -133,7 +133,7 @@ OpenML for the copies that it can check, a way that was tested with a stand-in f
 can be stopped at any moment and goes on where it stopped; finished cells lie in the folder `cells` beside
 the results. With `--minutes` it stops by itself, and reports the repetitions that are complete. The numbers
 do not depend on the number of workers (`--jobs`). `onedraw reproduce all --redraw --version both --out FOLDER
---page PAGE` draws the pictures and writes the page again from the numbers in the folder and computes nothing.
+--page PAGE` draws the pictures and writes the page anew from the numbers in the folder; nothing is computed.
 
 From Python, cells go to whatever joblib is told, for example threads, or a cluster: after `Client(...)`
 of `dask.distributed`, write `backend="dask"`.
