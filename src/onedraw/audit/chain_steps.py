@@ -106,6 +106,8 @@ def is_one_chain_step(mechanism: Any) -> bool:
     """Whether it makes one step that is known here from a public start."""
     if mechanism.name not in ONE_STEP or mechanism.steps != 1:
         return False
+    if mechanism.name == PrivateSGLD.name and mechanism.passes < 1.0:
+        return False  # a mixture over the records taken, of which there are too many subsets
     few = mechanism.model.dim in NODES and (mechanism.model.dim == 1 or mechanism.name in PLANE)
     return few and (mechanism.start is not None or mechanism.first_stage == 0.0)
 
