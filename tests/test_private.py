@@ -51,7 +51,7 @@ def holders():
     """One of everything that holds private data, with the planted number in it."""
     array, table = np.full(2, PLANTED), np.full((2, 1), PLANTED)
     component = StudentT(location=array, precision=np.diag(array), df=5.0)
-    rows = Rows(design=table, weight=None, geometry="cube", response=array)
+    rows = Rows(features=table, weight=None, geometry="cube", response=array)
     return {
         "rows": rows,
         "design": Design(design=table, response=table),
@@ -372,11 +372,20 @@ def test_nothing_that_holds_records_outlives_the_fit(examples):
 # -- errors
 
 
+class Talkative:
+    """A value whose own error quotes it, as that of a quantity with a unit might."""
+
+    def __float__(self):
+        raise ValueError(f"patient {PLANTED} has no unit")
+
+
 def planted_errors():
     """Ways to fail with the planted number among the data."""
     X, y = np.full((6, 1), PLANTED), np.array([0, 1, 0, 1, 0, 1])
     text = X.astype(object)
     text[2, 0] = f"patient {PLANTED}"
+    talkative = X.astype(object)
+    talkative[2, 0] = Talkative()
     nan = X.copy()
     nan[1, 0] = np.nan
     labels = np.array(["no", f"yes {PLANTED}"] * 3)
@@ -384,6 +393,8 @@ def planted_errors():
     return {
         "text among features": (logistic(epsilon=1.0, **declared), text, y),
         "text in a frame": (logistic(epsilon=1.0, **declared), pd.DataFrame(text), y),
+        "a value that speaks for itself": (logistic(epsilon=1.0, **declared), talkative, y),
+        "a response that does": (onedraw.LinearRegression(epsilon=1.0), X, talkative[:, 0]),
         "a missing number": (logistic(epsilon=1.0, **declared), nan, y),
         "flat features": (logistic(epsilon=1.0, **declared), X[:, 0], y),
         "a single number": (logistic(epsilon=1.0, **declared), PLANTED, y),

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long work shows how far it is: a line a minute without a terminal, nothing unless asked for."""
 
+import numpy as np
 import pytest
 
-from onedraw import _progress
+from onedraw import LogisticRegression, _progress
 from onedraw._progress import progress, showing
+from onedraw.mechanisms import TiltedFit
 
 
 @pytest.fixture
@@ -50,6 +52,25 @@ def test_the_command_shows_the_progress_of_all_that_it_calls(clock, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 10
     work(clock, 60.0)
     assert capsys.readouterr().err == ""
+
+
+def test_a_fit_inside_the_command_still_clears_the_place_first(clock, capsys, monkeypatch):
+    cleared = []
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with showing(before=lambda: cleared.append(True)), showing():
+        work(clock, 60.0)
+    assert cleared == [True]
+
+
+def test_who_fits_in_python_sees_how_far_a_long_fit_is(clock, capsys, monkeypatch):
+    def slow(*_):
+        work(clock, 60.0)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TiltedFit, "_computed", slow)
+    with pytest.raises(KeyboardInterrupt):
+        LogisticRegression(epsilon=1.0, classes=[0, 1]).fit(np.zeros((50, 1)), np.arange(50) % 2)
+    assert "Sampling: 5 of 10, about 5 minutes left" in capsys.readouterr().err
 
 
 def test_a_terminal_has_a_bar(monkeypatch, capsys):

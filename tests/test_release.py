@@ -14,7 +14,7 @@ import onedraw
 from onedraw import Release, ReleaseFormatError
 from onedraw.families import Bernoulli, Gaussian, Poisson
 from onedraw.mechanisms import OnePosterior
-from onedraw.model import NetworkModel, RegressionModel, SitesModel
+from onedraw.model import NetworkModel, Offset, RegressionModel, SitesModel
 from onedraw.release import Grid, Statistic, coefficient_step, scale_step
 from onedraw.release.file import digest
 from onedraw.release.text import cell, visible
@@ -162,16 +162,19 @@ def documented_keys():
 
 
 def keys_of_other_forms():
-    """What networks and NumPyro models add to the keys of a regression."""
+    """What exposures, networks and NumPyro models add to the keys of a regression."""
     network = NetworkModel(family=Bernoulli(), features=("x",), hidden_layer_sizes=(2,), classes=(0, 1))
     sites = SitesModel(sites=(("slope", ()),))
-    return {("model", key) for model in (network, sites) for key in model.to_dict()}
+    offset = Offset(name="years", bounds=(0.5, 2.0))
+    exposed = RegressionModel(family=Poisson(), features=("x",), offset=offset)
+    return {("model", key) for model in (network, sites, exposed) for key in model.to_dict()}
 
 
 def test_every_field_is_documented_and_no_other(release):
     fields, others = set(all_keys(release.to_dict())), keys_of_other_forms()
     assert fields | others == documented_keys()
     assert others - fields == {
+        ("model", "offset"),
         ("model", "hidden_layer_sizes"),
         ("model", "activation"),
         ("model", "sites"),

@@ -3,7 +3,7 @@
 
 Work is counted in steps whose number is known before records are read, so that progress tells no more than
 the clock does. It is shown to whoever runs the work, where they ask for it (``shown=True``) or inside
-``showing()``, which the command uses.
+``showing()``, which estimators and the command use.
 
 >>> with progress("Sampling", total=3) as advance:      # nothing is shown here
 ...     for _ in range(3):
@@ -25,9 +25,9 @@ _BEFORE: ContextVar[Callable[[], None] | None] = ContextVar("onedraw_progress", 
 
 
 @contextlib.contextmanager
-def showing(before: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Show the progress of everything inside; ``before`` clears the place for it."""
-    token = _BEFORE.set(before)
+def showing(before: Callable[[], None] | None = None) -> Iterator[None]:
+    """Show the progress of everything inside; ``before`` clears the place for it, if not the outer one."""
+    token = _BEFORE.set(before or _BEFORE.get() or (lambda: None))
     try:
         yield
     finally:

@@ -32,6 +32,7 @@ COLUMN_FILE = {
     "classes": ("classes = {}", "[target]"),
     "target_bounds": ("bounds = {}", "[target]"),
     "feature_bounds": ("bounds = {}", "[columns.NAME]"),
+    "exposure_bounds": ("bounds = {}", "[columns.NAME]"),
 }
 """Options that the command takes from the column file (--columns): key and section."""
 

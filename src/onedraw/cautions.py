@@ -63,7 +63,7 @@ def below_the_noise(
         return ""
     return (
         f"The noise will exceed what the data can tell: {num_records:,} records at epsilon {epsilon:g} are "
-        f"{room:.2g} per parameter, and below about {FEWEST_PER_PARAMETER:g} coefficients of zero come "
+        f"{rounded(room)} per parameter, and below about {FEWEST_PER_PARAMETER:g} coefficients of zero come "
         "closer to the truth."
     )
 
@@ -90,9 +90,19 @@ def of_release(release: Any) -> str:
     )
 
 
-def may_fail(*, drawn_by_search: bool, num_parameters: int) -> str:
-    """A sentence where the computation may fail after the charge; empty elsewhere."""
-    if not drawn_by_search:
+def may_fail(*, evidence: str, num_parameters: int) -> str:
+    """A sentence where the computation may fail after the charge; empty elsewhere.
+
+    >>> may_fail(evidence="accounted", num_parameters=3), may_fail(evidence="diagnosed", num_parameters=3)
+    ('', 'The chains of this mechanism may not converge, ... They cannot be resumed: who ends them has paid.')
+    """
+    if evidence == "diagnosed":
+        return (
+            "The chains of this mechanism may not converge, after the charge, which then stands with nothing "
+            "released. They take minutes, and say each minute how many are left. They cannot be resumed: who "
+            "ends them has paid."
+        )
+    if evidence != "searched":
         return ""
     often = num_parameters > MOST_PARAMETERS_DRAWN
     return (
@@ -100,3 +110,12 @@ def may_fail(*, drawn_by_search: bool, num_parameters: int) -> str:
         + (f"; with {num_parameters} parameters that is likely." if often else ".")
         + " The tilted fit always releases, where it knows the model."
     )
+
+
+def rounded(value: float) -> str:
+    """Two digits, as people write numbers.
+
+    >>> rounded(67834.0), rounded(2.7182), rounded(0.0123)
+    ('68,000', '2.7', '0.012')
+    """
+    return f"{float(f'{value:.2g}'):,.12g}"

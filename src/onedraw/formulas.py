@@ -14,11 +14,12 @@ What may stand in a formula (the library ``formulaic`` reads it, the extra ``for
 * interactions ``a:b`` and ``a * b``, and ``0 +`` for no intercept;
 * ``bs(age, df=5)`` or ``bs(age, knots=[40, 60])``, a cubic spline on the declared range; knots that are not
   given lie evenly in it, and what lies beyond it counts as its end;
-* ``log(income)``, of a column whose declared range is positive; what lies below it counts as its lower end.
+* ``log(income)``, of a column whose declared range is positive; what lies below it counts as its lower end;
+* for counts, one ``offset(log(years))``, the logarithm of a column of exposures, or ``offset(log_years)``, a
+  column that holds it: what is added to the predictor of each record, with coefficient 1.
 
 Edge cases:
-    The last declared class is the outcome of a logistic model. There are no offsets: records, releases and
-    intervals have no place for them; ``log(exposure)`` may be a feature.
+    The last declared class is the outcome of a logistic model.
 
 >>> import pandas as pd
 >>> from onedraw.columns import Columns
@@ -43,7 +44,7 @@ import numpy as np
 from onedraw._extras import optional
 from onedraw._validate import one_of
 from onedraw.advice import Declare
-from onedraw.columns import DROP, Column, Columns, Reader, Source
+from onedraw.columns import Column, Columns, OffsetSource, Source, Sources
 from onedraw.columns.encoding import IDENTITY
 from onedraw.columns.names import no_such_column
 from onedraw.errors import InvalidInput
@@ -84,7 +85,16 @@ def with_formula(formula: str, columns: Columns) -> FormulaColumns:
         raise InvalidInput(f"The formula explains {response!r}, the target is {columns.target.name!r}.")
     given = {part.name: getattr(columns, part.name) for part in fields(Columns)}
     given["target"] = replace(columns.target, name=response)
-    return FormulaColumns(**given, terms=terms)
+    terms, offset = _without_offset(terms)
+    if offset is None:
+        return FormulaColumns(**given, terms=terms)
+    if columns.exposure is not None:
+        raise InvalidInput(
+            f"The formula has an offset, and the columns name the exposure {columns.exposure!r}. Keep one."
+        )
+    name, is_log = offset
+    given["exposure"] = name
+    return FormulaColumns(**given, terms=terms, is_log=is_log)
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,8 @@ class FormulaColumns(Columns):
     """A declaration whose features are the terms of a formula."""
 
     terms: str = field(default="1", kw_only=True)
+    is_log: bool = field(default=False, kw_only=True)
+    """Whether the column called exposure holds the offset itself."""
 
     @property
     def has_intercept(self) -> bool:
@@ -105,7 +117,7 @@ class FormulaColumns(Columns):
             made = FormulaEncoding.of(self)
             object.__setattr__(self, "_made", made)
         listed = tuple(names)
-        for source in made.sources:
+        for source in made.all_sources:
             if source.name not in listed:
                 told = f"The formula names {source.name!r}, which the table does not have."
                 raise no_such_column(source.name, listed, told=told)
@@ -114,25 +126,13 @@ class FormulaColumns(Columns):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FormulaEncoding:
+class FormulaEncoding(Sources):
     """Features of a formula; used like ``onedraw.columns.Encoding``."""
 
-    sources: tuple[Source, ...]
-    reader: Reader
     features: tuple[str, ...]
     feature_bounds: list[Bounds]
     spec: Any
     context: dict[str, Any]
-
-    @property
-    def without_rules(self) -> tuple[str, ...]:
-        """The columns of which some value could be refused."""
-        return tuple(source.name for source in self.sources if not source.column.is_total)
-
-    @property
-    def drops(self) -> bool:
-        """Whether some rule leaves rows out."""
-        return any(DROP in source.column.rules for source in self.sources)
 
     @classmethod
     def of(cls, columns: FormulaColumns) -> FormulaEncoding:
@@ -149,8 +149,12 @@ class FormulaEncoding:
             raise InvalidInput("The formula has no term but an intercept. Name a column.")
         low, high = design.min().tolist(), design.max().tolist()
         bounds = [(a, b) if a < b else IDENTITY for a, b in zip(low, high, strict=True)]
+        offset = None
+        if columns.exposure is not None:
+            offset = OffsetSource.of(columns, columns.exposure, is_log=columns.is_log)
         return cls(
             sources=sources,
+            offset=offset,
             reader=columns.reader,
             features=tuple(map(str, design.columns)),
             feature_bounds=bounds,
@@ -191,6 +195,36 @@ def _read(terms: str) -> Any:
         raise InvalidInput(f"Cannot read the formula {terms!r}: {str(error).splitlines()[0]}.") from None
 
 
+def _without_offset(terms: str) -> tuple[str, tuple[str, bool] | None]:
+    """The terms without offset(...), the column of that, and whether the column holds the offset itself."""
+    kept: list[str] = []
+    found: tuple[str, bool] | None = None
+    for term in _read(terms):
+        text = str(term)
+        if not any(str(factor).startswith("offset(") for factor in term.factors):
+            kept.append(text)
+        elif found is not None or len(term.factors) > 1:
+            raise InvalidInput(f"The formula has {text!r}: one offset(...) may stand in it, by itself.")
+        else:
+            found = _offset_column(text)
+    if found is None:
+        return terms, None
+    return " + ".join(kept if "1" in kept else ["0", *kept]), found
+
+
+def _offset_column(text: str) -> tuple[str, bool]:
+    """Of ``offset(log(years))`` years, whose logarithm it is; of ``offset(log_years)`` log_years itself."""
+    call = ast.parse(text, mode="eval").body
+    inner = call.args[0] if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords else None
+    if isinstance(inner, ast.Name):
+        return inner.id, True
+    if isinstance(inner, ast.Call) and ast.unparse(inner.func) == "log" and len(inner.args) == 1:
+        (inner,) = inner.args
+        if isinstance(inner, ast.Name):
+            return inner.id, False
+    raise InvalidInput(f"Expected offset(log(column)) or offset(column), got {text!r}.")
+
+
 def _checked_columns(columns: FormulaColumns) -> list[str]:
     """The columns that a formula names, in order; refuses whatever is no map of one record."""
     names: dict[str, None] = {}
@@ -207,11 +241,8 @@ def _checked_columns(columns: FormulaColumns) -> list[str]:
 
 def _called(text: str) -> tuple[str, str]:
     """Column and function of a factor, ``bs(age, df=4)``."""
-    if text.startswith(("offset(", "exposure(")):
-        raise InvalidInput(
-            f"The formula has {text!r}: offsets and exposures are not offered. Take log(...) of the exposure "
-            "as a feature, whose coefficient is then estimated."
-        )
+    if text.startswith("exposure("):
+        raise InvalidInput(f"The formula has {text!r}. An exposure is written offset(log(column)).")
     try:
         call = ast.parse(text, mode="eval").body
     except SyntaxError:

@@ -270,6 +270,8 @@ class SimulatedTable:
     response: Array
     location: Array
     """The true coefficients and intercepts in working units, contrasts instead of classes."""
+    exposure: Array | None = None
+    """Of a model that has one: its logarithm fills the declared range evenly."""
 
     @property
     def truth(self) -> Array:
@@ -303,12 +305,16 @@ class Simulator:
             coefficients = SIGNAL * math.sqrt(3.0 / width) * rng.standard_normal((predictors, width))
         else:
             coefficients = self.effect_size * rng.choice([-1.0, 1.0], (predictors, width))
-        eta = coefficients @ features.T
+        eta, exposure = coefficients @ features.T, None
+        if model.offset is not None:
+            low, high = map(math.log, model.offset.exposures)
+            exposure = np.exp(rng.uniform(low, high, rows))
+            eta = eta + model.scale_offset(exposure)
         eta = eta[:, :, None] if model.family.vector_predictor else eta[0][:, None]
         scale = np.array(self.noise) if model.family.has_scale else None
         response = model.family.sample(eta, rng, scale)[:, 0]
         location = np.append(coefficients.ravel(), np.zeros(predictors * int(model.fit_intercept)))
-        return SimulatedTable(model, features, response, location)
+        return SimulatedTable(model, features, response, location, exposure)
 
     def private_error(self, table: SimulatedTable, epsilon: float, seed: int) -> float | None:
         """Expected squared error of a release, mean over the parameters; None if there would be none."""

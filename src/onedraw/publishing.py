@@ -151,11 +151,13 @@ def make_plan(
     known = shape.num_records if request.num_records_is_public else None
     calibrated = mechanism.calibrate(request, Shape(model=shape.model, num_records=known))
     choice = getattr(calibrated, "draws_choice", None)
+    # Draws are chosen for intervals: that there will be none is what to know before the charge.
+    chosen, vain = ("", "") if choice is None else (str(choice), "") if choice.trusted else ("", str(choice))
     return Plan(
         mechanism=calibrated,
         assumptions=(*standing_assumptions(request, blindly), *assumptions, *calibrated.own_assumptions),
-        reason=" ".join(filter(None, [reason, "" if choice is None else str(choice), calibrated.outlook])),
-        cautions=tuple(filter(None, cautions_of(calibrated, known))),
+        reason=" ".join(filter(None, [reason, chosen, calibrated.outlook])),
+        cautions=tuple(filter(None, [vain, *cautions_of(calibrated, known)])),
     )
 
 
@@ -165,10 +167,7 @@ def cautions_of(mechanism: Mechanism, num_records: int | None) -> tuple[str, ...
     return (
         of_mechanism(mechanism),
         *unusual_promise(epsilon=promise.epsilon, delta=promise.delta, num_records=num_records),
-        may_fail(
-            drawn_by_search=mechanism.evidence_level in ("searched", "diagnosed"),
-            num_parameters=mechanism.model.dim,
-        ),
+        may_fail(evidence=mechanism.evidence_level, num_parameters=mechanism.model.dim),
     )
 
 

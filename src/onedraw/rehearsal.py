@@ -40,7 +40,16 @@ from onedraw.simulated import Design
 from onedraw.types import Array
 
 MOST_ROWS = 50_000
-NOT_SIMULATED = ("columns", "feature_bounds", "classes", "target_bounds", "ledger", "dataset", "random_state")
+NOT_SIMULATED = (
+    "columns",
+    "feature_bounds",
+    "classes",
+    "target_bounds",
+    "exposure_bounds",
+    "ledger",
+    "dataset",
+    "random_state",
+)
 """Options of the estimator that a table in working units has no use for."""
 
 
@@ -102,7 +111,7 @@ def rehearse(
         begin = time.perf_counter()
         try:
             with silent():
-                fitted.fit(table.features, table.response)
+                fitted.fit(table.features, table.response, exposure=table.exposure)
         except SamplingError:
             failed += 1
             continue
@@ -132,6 +141,8 @@ def _simulator(
     options = {name: value for name, value in options.items() if name not in (*NOT_SIMULATED, "epsilon")}
     if plan.model.classes is not None:
         options["classes"] = list(range(len(plan.model.classes)))
+    if plan.model.offset is not None:
+        options["exposure_bounds"] = plan.model.offset.exposures
     sources = Encoding.from_features(plan.model.features).sources  # the names tell which are indicators
     levels = tuple(len(source.column.categories or ()) for source in sources)
     return Simulator(

@@ -52,7 +52,8 @@ class Design:
             raise InvalidInput(
                 "The column specification names no column. List them in use, or describe them."
             )
-        known = [*dict.fromkeys([*names, *columns.ignore])]
+        exposure = () if columns.exposure is None else (columns.exposure,)
+        known = [*dict.fromkeys([*names, *columns.ignore, *exposure])]
         target = columns.target.name
         encoding = Encoding.of(columns, known if target is None else [*known, target])
         levels = tuple(len(source.column.categories or ()) for source in encoding.sources)

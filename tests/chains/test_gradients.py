@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chains with Gaussian noise: penalty, leapfrog and Langevin steps keep their target and their price."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -18,11 +19,13 @@ from onedraw.chains import (
     Steps,
     run,
 )
+from onedraw.errors import InvalidInput
 from onedraw.families import Bernoulli
 from onedraw.mechanisms import PenaltyChain, PrivateHMC, PrivateSGLD, Shape
 from onedraw.model import RegressionModel
 from onedraw.privacy import Request
 from onedraw.privacy.gaussian import gaussian_delta, gaussian_parameter
+from onedraw.privacy.subsampled import Sampling, spent_epsilon
 from onedraw.records import Records
 
 PLANE = RegressionModel(family=Bernoulli(), features=("a", "b"))
@@ -174,7 +177,6 @@ def test_langevin_steps_have_the_right_stationary_law():
 
 def test_the_noise_of_langevin_steps_is_what_the_accountant_asks_for(monkeypatch):
     """Against the privacy-loss distributions of dp-accounting, within 1% of epsilon: no more, no less."""
-    accounting = pytest.importorskip("onedraw.privacy.subsampled")
     pytest.importorskip("dp_accounting")
     monkeypatch.setattr("onedraw.mechanisms.private_sgld.LARGEST", 1e9)
     mechanism = calibrated(PrivateSGLD, steps=400, weight=1.0)
@@ -183,9 +185,106 @@ def test_the_noise_of_langevin_steps_is_what_the_accountant_asks_for(monkeypatch
     # In units of the scales. Replace-one moves a sum of vectors of this length by twice one of them.
     per_record = 0.5 * step * sds.max() * mechanism._moved.gradient / 2.0
     multiplier = math.sqrt(step) / per_record
-    plan = accounting.Sampling(rate=1.0, steps=steps)
-    spent = accounting.spent_epsilon(multiplier, 1e-6, plan, "replace_one", interval=1e-3)
+    plan = Sampling(rate=1.0, steps=steps)
+    spent = spent_epsilon(multiplier, 1e-6, plan, "replace_one", interval=1e-3)
     assert 0.99 < spent < 1.01
+
+
+# -- Langevin steps that take a part of the records
+
+
+def test_the_sampled_gradient_is_that_of_the_records_taken(exact_draws):
+    """At rate 1 it is the gradient; else its mean is, to 5 standard errors, and its variance that of Poisson
+    sampling: each record's slope squared times (1 - q)/q, to a fifth."""
+    posterior, start, _ = exact_draws(2)
+    theta, rng = start[:1], np.random.default_rng(0)
+    exact = posterior.log_density_and_gradient(theta)[1]
+    np.testing.assert_allclose(posterior.sampled_gradient(theta, 1.0, rng), exact)
+    found = posterior.sampled_gradient(np.repeat(theta, 4000, axis=0), 0.3, rng)
+    alone = [
+        dataclasses.replace(
+            posterior, features=posterior.features[i : i + 1], response=posterior.response[i : i + 1]
+        )
+        for i in range(posterior.num_records)
+    ]
+    slopes = [one.log_density_and_gradient(theta)[1] - one.prior.gradient(theta) for one in alone]
+    variance = np.square(np.concatenate(slopes)).sum(axis=0) * 0.7 / 0.3
+    assert (np.abs(found.mean(axis=0) - exact[0]) < 5 * np.sqrt(variance / 4000)).all()
+    np.testing.assert_allclose(found.var(axis=0), variance, rtol=0.2)
+
+
+@pytest.mark.statistical
+def test_sampled_langevin_steps_keep_the_posterior_as_steps_become_short(exact_draws):
+    """1,000 chains from exact draws for 40 steps of h = 0.1 on half of the records: false alarm 1e-6. A drift
+    of h for h/2, or records that are not counted 1/q times, fail."""
+    posterior, start, reference = exact_draws(1)
+    proposal = Langevin(step=0.1, scales=np.array([1.0]), rate=0.5)
+    rng = np.random.default_rng(3)
+    chain = run(posterior, start[:1000], proposal=proposal, rule=Always(), meter=Steps(40), rng=rng)
+    assert still(chain.states[-1], start[:1000], reference) > 1e-6
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_sampled_langevin_steps_spend_what_dp_accounting_says(relation, rows, monkeypatch):
+    """The noise multiplier of the steps that are made, for both relations: half or twice of it fail."""
+    pytest.importorskip("dp_accounting")
+    monkeypatch.setattr("onedraw.mechanisms.private_sgld.LARGEST", 1e9)
+    request = Request(epsilon=1.0, delta=1e-6, neighbours=relation, rows_per_person=rows)
+    mechanism = calibrated(PrivateSGLD, request, steps=300, weight=1.0, sampling_rate=0.1, num_records=20_000)
+    sds, moved = np.array(mechanism.tuning.sds), mechanism._moved
+    proposal, _ = mechanism._kernel((), sds, moved, request, 300)
+    assert proposal.rate == 0.1
+    # In units of the scales: what one record that is taken adds to a step, and the noise.
+    per_record = 0.5 * proposal.step * sds.max() * (moved.weight * moved.slope / 0.1)
+    plan = Sampling(rate=0.1, steps=300, rows_per_person=rows)
+    spent = spent_epsilon(math.sqrt(proposal.step) / per_record, 1e-6, plan, relation, interval=1e-3)
+    assert 0.98 < spent < 1.005
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+def test_one_sampled_step_has_the_delta_that_is_claimed(relation, monkeypatch):
+    """One record against its opposite, or none, at a place where their slopes are largest: the two laws are
+    mixtures of two normals, and the hockey-stick divergence, by quadrature, comes near delta and not above.
+    Replace-one is not two of add/remove: its pair has both records."""
+    pytest.importorskip("dp_accounting")
+    monkeypatch.setattr("onedraw.mechanisms.private_sgld.LARGEST", 1e9)
+    model = RegressionModel(family=Bernoulli(), features=("a", "b"), fit_intercept=False)
+    q, s = 0.3, 0.01
+    options = {"weight": 0.5, "beta": 2.0, "sampling_rate": q, "num_records": 1, "steps": 1}
+    mechanism = PrivateSGLD(feature_norm=1.0, start=(0.0, math.log(2.0) / s), **options).calibrate(
+        Request(epsilon=1.0, delta=1e-3, neighbours=relation), Shape(model=model)
+    )
+    start = np.array([mechanism.start])
+    proposal, _ = mechanism._kernel(
+        (), np.array(mechanism.tuning.sds), mechanism._moved, mechanism._request(), 1
+    )
+    scale = proposal.scales[0] * math.sqrt(proposal.step)
+    x, laws = np.linspace(-60, 60, 400_001), []
+    for side in (1.0, -1.0) if relation == "replace_one" else (1.0, 0.0):
+        features = np.array([[side * math.sqrt(1 - s**2), -s]])
+        target = mechanism.target(Records(features=features, response=np.ones(1)))
+        drift = target.log_density_and_gradient(start)[1][0, 0] / q
+        mean = abs(side) * 0.5 * proposal.step * proposal.scales[0] ** 2 * drift / scale
+        laws.append((1 - q) * stats.norm.pdf(x) + q * stats.norm.pdf(x, mean))
+    found = [np.maximum(one - math.e * two, 0).sum() * (x[1] - x[0]) for one, two in (laws, laws[::-1])]
+    assert 0.9e-3 < max(found) <= 1e-3 * (1 + 1e-6)
+
+
+def test_a_sampling_rate_is_a_probability():
+    with pytest.raises(InvalidInput, match=r"sampling_rate=1\.5"):
+        calibrated(PrivateSGLD, sampling_rate=1.5)
+    full, one = calibrated(PrivateSGLD), calibrated(PrivateSGLD, sampling_rate=1.0)
+    assert full.tuning == one.tuning
+
+
+def test_sampling_keeps_the_weight_with_a_part_of_the_passes():
+    pytest.importorskip("dp_accounting")
+    full, some = calibrated(PrivateSGLD), calibrated(PrivateSGLD, sampling_rate=0.1)
+    assert some.tuning.weight > 0.9 * full.tuning.weight
+    assert some.tuning.effective > 5.0
+    step = some._kernel((), np.array(some.tuning.sds), some._moved, ASKED, some.tuning.steps)[0].step
+    assert step < 0.2
 
 
 @pytest.mark.parametrize("steps", [10, 500])

@@ -195,7 +195,7 @@ def test_the_reason_is_shown_where_there_are_no_intervals(cli):
     rng = np.random.default_rng(0)
     cli.write_csv(cli.folder / "small.csv", {"x": rng.uniform(-1, 1, 60).round(3), "y": np.arange(60) % 2})
     fitted = cli.fit("--draws", "auto", "--seed", "1", data="small.csv", target="y", columns=None)
-    assert "Even 4 draws would each be too wide" in " ".join(fitted.stdout.split())
+    assert "Even 4 draws would each be too wide" in " ".join(fitted.stderr.split())
     for output in (fitted.stdout, cli.run("show", "release.json").stdout):
         assert "No intervals: Intervals need at least 4 draws" in " ".join(output.split())
 

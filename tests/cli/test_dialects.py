@@ -141,11 +141,19 @@ def test_classes_are_declared_where_each_declares_them(cli):
 
 
 def test_a_release_without_intervals_says_so_in_the_language_of_its_reader(cli):
+    # Where another fit would give no intervals either, nobody is sent to pay for one.
     assert cli.fit("--seed", "1").exit_code == 0
     told = cli.run("show", "release.json").stdout
-    assert "Set --mechanism tilted_fit --mechanism-option inference=true" in told
-    with pytest.raises(onedraw.InvalidInput, match=r"Set mechanism=TiltedFit\(inference=True\)"):
+    assert "75 per parameter, too few for intervals: most releases have them from about 1,600 records" in told
+    assert "inference=true" not in told
+    with pytest.raises(onedraw.InvalidInput, match="too few for intervals: about 150 records"):
         fit(random_state=0).summary()
+    without = ("--mechanism", "tilted_fit", *option("inference=false"))
+    assert cli.fit("--seed", "1", "--epsilon", "8", "--force", *without).exit_code == 0
+    told = cli.run("show", "release.json").stdout
+    assert "Set --mechanism tilted_fit --mechanism-option inference=true in another fit" in told
+    with pytest.raises(onedraw.InvalidInput, match=r"Set mechanism=TiltedFit\(inference=True\)"):
+        fit(random_state=0, epsilon=30.0, mechanism=TiltedFit(inference=False)).summary()
     with pytest.raises(onedraw.InvalidInput, match="Set draws='auto' then"):
         fit(random_state=0, mechanism="one_posterior").summary()
 

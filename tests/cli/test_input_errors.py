@@ -48,7 +48,11 @@ FILES = {
     "no column names": (b"Zebra7391,61,yes,dead\nZebra7391,47,no,alive\n", "has no column 'status'"),
     "two columns of one name": (b"Zebra7391,Zebra7391,status\n1,2,dead\n", "same name"),
     "a column without a name": (b"Zebra7391,,status\n1,2,dead\n", "same name, or one has none"),
-    "not UTF-8": (b"age,status\nZebra7391\xff,dead\n", "is not a CSV file in UTF-8"),
+    "names that are not UTF-8": (b"Zebra7391\xff,status\n1,dead\n", "is not a CSV file in UTF-8"),
+    "a value that is not UTF-8": (
+        b"id,age,smoker,status\n1,Zebra7391\xff,no,dead\n",
+        "is not a CSV file in UTF-8",
+    ),
     "an open quote": (b'id,age,smoker,status\n1,"Zebra7391,no,dead\n', "is not a CSV file in UTF-8"),
     "nothing": (b"", "is empty"),
     "no rows": (b"id,age,smoker,status\n", "has no rows"),
@@ -59,8 +63,28 @@ FILES = {
 def test_a_bad_table_is_one_line(cli, case):
     content, message = FILES[case]
     (cli.folder / "patients.csv").write_bytes(content)
-    after = case == "an open quote"  # what is found in the header or by counting rows costs nothing
+    # What is found in the header or by counting rows costs nothing.
+    after = case in ("an open quote", "a value that is not UTF-8")
     check(cli, cli.fit(*cli.ledger), message, charges=int(after))
+
+
+@pytest.mark.parametrize("value", [b"Zebra7391\xff", b'"Zebra7391', b"Zebra\x007391", b"Zebra7391"])
+def test_a_dry_run_says_the_same_whatever_a_value_is_made_of(cli, value):
+    """The last row of a table is spoilt: before a charge that may not even show in what is planned."""
+    path = cli.folder / "patients.csv"
+    sound = cli.fit("--dry-run", *cli.ledger)
+    head, last = path.read_bytes().rstrip(b"\n").rsplit(b"\n", 1)
+    row = last.split(b",")
+    row[1] = value
+    path.write_bytes(head + b"\n" + b",".join(row) + b"\n")
+    spoilt = cli.fit("--dry-run", *cli.ledger)
+    assert (spoilt.exit_code, spoilt.stderr) == (0, sound.stderr)
+    assert "".join(untimed(spoilt.stdout)) == "".join(untimed(sound.stdout))
+
+
+def untimed(text):
+    """The lines but those about how long a fit takes."""
+    return [line for line in text.splitlines() if not ("takes" in line or " s" in line)]
 
 
 SPECS = {

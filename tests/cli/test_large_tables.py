@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from onedraw.cli import main as command
 from onedraw.cli import table
+from onedraw.ledger import Ledger
 from onedraw.tables import base
 
 pq = pytest.importorskip("pyarrow.parquet")
@@ -79,6 +80,50 @@ def test_a_large_text_file_that_is_damaged_is_refused_without_a_quote(patients, 
                  patients / "columns.toml", "--out", patients / "x.json")  # fmt: skip
     assert result.exit_code != 0
     assert "secretage" not in result.output
+
+
+SPOILT = {
+    "a text": b"zebra,no,1,0",
+    "a category": b"50,zebra,1,0",
+    "a class": b"50,no,1,zebra",
+    "nothing": b",no,1,0",
+    "no text": b"50,zebra\xff,1,0",
+    "no number": b"\xff,no,1,0",
+    "a field too many": b"50,no,1,0,zebra",
+    "an open quote": b'50,"no,1,0',
+}
+
+
+@pytest.mark.parametrize("place", [1, -1])
+@pytest.mark.parametrize("case", SPOILT)
+def test_no_value_of_a_large_text_file_is_told_of_before_the_charge(case, place, patients, monkeypatch):
+    """Types were guessed from the first rows, and rows counted with them: what failed then cost nothing."""
+    monkeypatch.setattr(table, "LARGE", 0)
+    path, budget = patients / "patients.csv", Ledger(str(patients / "budget.db"))
+    budget.create("patients", epsilon=9.0)
+    lines = path.read_bytes().splitlines()
+    lines[place] = SPOILT[case]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    result = run("fit", path, "--target", "died", "--model", "logistic", "--epsilon", 1, "--columns",
+                 patients / "columns.toml", "--ledger", budget.path, "--dataset", "patients", "--out",
+                 patients / "x.json")  # fmt: skip
+    assert result.exit_code in (2, 5)
+    assert "The charge stands" in result.stderr
+    assert "zebra" not in result.output
+    assert budget.show("patients").spent == 1.0
+
+
+def test_rules_hold_in_a_large_text_file_too(patients, monkeypatch):
+    """A text in a column of numbers counts as what is declared, not as damage."""
+    monkeypatch.setattr(table, "LARGE", 0)
+    declared, path = patients / "columns.toml", patients / "patients.csv"
+    declared.write_text(declared.read_text().replace("bounds = [20, 90]", "bounds = [20, 90]\nunknown = 55"))
+    lines = path.read_text().splitlines()
+    fits = []
+    for value in ("55", "zebra", ""):
+        path.write_text("\n".join([*lines[:-1], f"{value},no,1,0"]) + "\n")
+        fits.append(fitted(patients, "patients.csv"))
+    assert fits[0] == fits[1] == fits[2]
 
 
 def test_predictions_of_parquet_are_written_as_parquet(patients):

@@ -34,7 +34,7 @@ def test_every_option_of_an_estimator_is_on_the_command_under_its_name(kind):
 def test_the_command_has_no_option_of_a_fit_that_no_estimator_has():
     names = {flag(part.name) for kind in ESTIMATORS.values() for part in fields(kind)}
     own = {"data", "--target", "--model", "--out", "--mechanism-option", "--force", "--yes", "--json"}
-    own |= {"--memory", "--scheduler", "--dry-run", "--debug"}
+    own |= {"--memory", "--scheduler", "--dry-run", "--debug", "--exposure"}
     assert options_of("fit") - names - {"-h", "--help"} == own
 
 

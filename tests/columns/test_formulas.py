@@ -108,7 +108,12 @@ def test_each_record_is_encoded_by_itself(formula):
         ("died ~ C(age)", r"Declare columns=Columns\(\{'age': Column\(categories=\.\.\.\)\}\)"),
         ("died ~ bs(weight, df=4)", r"needs a declared range. Declare columns=Columns\(\{'weight'"),
         ("died ~ log(weight)", "needs a declared positive range"),
-        ("died ~ age + offset(income)", "offsets and exposures are not offered"),
+        ("died ~ age + offset(weight)", "The offset 'weight' needs a declared range"),
+        ("died ~ age + offset(log(weight))", "The exposure 'weight' needs a declared positive range"),
+        ("died ~ age + offset(income) + offset(age)", "one offset"),
+        ("died ~ age:offset(income)", "one offset"),
+        ("died ~ age + offset(scale(income))", "Expected offset"),
+        ("died ~ age + exposure(income)", "written offset"),
         ("died ~ weight", "which the table does not have"),
         ("died ~ 1", "no term but an intercept"),
         ("died ~ age +", "Cannot read the formula"),
@@ -119,6 +124,42 @@ def test_each_record_is_encoded_by_itself(formula):
 def test_what_is_no_map_of_one_record_is_refused(formula, message):
     with pytest.raises(onedraw.InvalidInput, match=message):
         with_formula(formula, COLUMNS).encoder(NAMES)
+
+
+@pytest.mark.parametrize("term", ["offset(log(years))", "offset(log_years)"])
+def test_an_offset_has_the_coefficient_one(term):
+    """The same fit as with the exposure beside the features; the column of the offset is no feature."""
+    rng, frame = np.random.default_rng(1), people(3000)
+    frame["years"] = rng.uniform(0.2, 5.0, 3000)
+    frame["log_years"] = np.log(frame["years"])
+    frame["claims"] = rng.poisson(frame["years"] * np.exp(0.02 * (frame["age"] - 58)))
+    facts = {"age": (18, 98), "years": (0.1, 10.0), "log_years": tuple(np.log([0.1, 10.0]).tolist())}
+    options = {"epsilon": 3.0, "random_state": 0}
+    found = onedraw.fit(
+        f"claims ~ age + {term}", data=frame, columns=Columns(facts), model="poisson", **options
+    )
+    assert found.release_.model.features == ("age",)
+    assert found.release_.model.offset.name == term.strip("()").split("(")[-1]
+    array = onedraw.PoissonRegressor(feature_bounds=(18, 98), exposure_bounds=(0.1, 10.0), **options)
+    array.fit(frame[["age"]].to_numpy(), frame["claims"], exposure=frame["years"])
+    assert found.coef_ == pytest.approx(array.coef_)
+    assert found.intercept_ == pytest.approx(array.intercept_)
+    assert found.predict(frame.head(3), exposure=2.0) == pytest.approx(2.0 * found.predict(frame.head(3)))
+
+
+def test_offsets_keep_the_rest_of_a_formula():
+    columns = Columns({"age": (18, 98), "sex": ["f", "m"], "years": (0.1, 10.0)})
+    names = ("age", "sex", "years", "claims")
+    plain = with_formula("claims ~ 0 + C(sex) * age", columns)
+    offset = with_formula("claims ~ 0 + offset(log(years)) + C(sex) * age", columns)
+    assert offset.encoder(names).features == plain.encoder(names).features
+    assert not offset.has_intercept
+    assert plain.exposure is None
+    assert with_formula("claims ~ age + offset(log(years))", columns).has_intercept
+    with pytest.raises(onedraw.InvalidInput, match="Keep one"):
+        with_formula("claims ~ age + offset(log(years))", Columns({"years": (0.1, 10.0)}, exposure="years"))
+    with pytest.raises(onedraw.InvalidInput, match="names 'years', which the table does not have"):
+        offset.encoder(("age", "sex", "claims"))
 
 
 def test_a_formula_is_fitted_and_predicts():

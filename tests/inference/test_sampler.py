@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from onedraw.inference import ConstantWeight
+from onedraw.inference import ConstantWeight, NormalTilt, Released, infer_many
 from onedraw.inference.hmc import Schedule, sample
 from onedraw.inference.moments import ALPHA, BETA, ETA, SCALE_CENTRE, SCALE_SD, MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
@@ -97,3 +97,34 @@ def test_one_seed_gives_one_set_of_draws():
     space = MomentSpace(dim=2, intercept=True, count_sd=0.1)
     density = density_of(space, np.diag([100.0, 30.0]), 10.0, 15.0)
     np.testing.assert_array_equal(run(density, space), run(density, space))
+
+
+def test_many_records_of_correlated_columns_do_not_lose_a_chain():
+    # Correlations of 0.7 among nine columns and little noise: the moments are all but known, so standard
+    # errors must be those of the known curvature. Chains that started at no correlations ended at singular
+    # ones in 2 of these 6 releases, whose intervals would have been 2 and 86 times as wide.
+    rng, p, count, sd = np.random.default_rng(11), 10, 34_000.0, 370.0
+    moments = np.full((p, p), 0.84)
+    np.fill_diagonal(moments, 1.2)
+    moments[0], moments[:, 0], moments[0, 0] = 0.0, 0.0, 1.0
+    releases = []
+    for _ in range(6):
+        noise = np.triu(rng.normal(0.0, sd, (p, p)))
+        released = Released(
+            curvature=count * moments + noise + np.triu(noise, 1).T,
+            theta=np.zeros(p),
+            ridge=50.0,
+            tilt=NormalTilt(dim=p, scale=30.0),
+            diagonal_sd=sd,
+            offdiagonal_sd=sd,
+            count=count,
+            count_sd=0.3,
+            weight=ConstantWeight(),
+        )
+        releases.append(released)
+    inverse = np.linalg.inv(count * moments)
+    known = np.sqrt(np.diagonal(inverse + 30.0**2 * inverse @ inverse))
+    for found in infer_many(releases):
+        assert found.reason is None
+        assert found.inflation.max() < 1.1
+        assert np.abs(np.log(found.standard_error / known)).max() < 0.1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A new user's evening with public tables (census incomes, proteins, wines, shellfish): mistakes on purpose.
+"""A new user's evening with public tables (incomes, proteins, wines, shellfish, biopsies): mistakes made.
 
 Each is answered before the budget is spent where public facts allow, else with what to do next time.
 """
@@ -158,3 +158,27 @@ def test_wines_and_shellfish(tmp_path):
     (tmp_path / "c.toml").write_text('separator = ","\n')
     said = told(*count, "--columns", "c.toml", code=2)
     assert "have the same name" in said or "the first line must hold the names" in said
+
+
+def test_biopsies(tmp_path):
+    lines = (Path(DATA) / "wdbc.data").read_text().split()
+    names = ["id", "diagnosis", *(f"m{j}" for j in range(30))]
+    (tmp_path / "wdbc.csv").write_text("\n".join([",".join(names), *lines]))
+    fit = ("fit", "wdbc.csv", "--target", "diagnosis", "--model", "logistic", "--epsilon", "1")
+    # Thirty columns of 569 people in units that nobody declared: said before the charge and with the release.
+    (tmp_path / "c.toml").write_text('ignore = ["id"]\n[target]\nclasses = ["B", "M"]\n')
+    dry = told(*fit, "--columns", "c.toml", "--dry-run")
+    assert "CAUTION: The noise will exceed what the data can tell: 569 records at epsilon 1 are 18 per" in dry
+    assert "CAUTION: No bounds of the features are declared, and the records are too few" in dry
+    assert "inference=true" not in dry  # intervals that could not follow are nobody's advice
+    assert told(*fit, "--columns", "c.toml", "--out", "w.json").startswith("MOSTLY NOISE")
+    # Three columns with their ranges are worth a fit, and the release says when intervals would come.
+    bounds = {"m0": [5, 30], "m1": [5, 40], "m6": [0, 0.5]}
+    few = "".join(f"[columns.{name}]\nbounds = {ends}\n" for name, ends in bounds.items())
+    head = f'use = {json.dumps([*bounds])}\n[target]\nclasses = ["B", "M"]\n'
+    (tmp_path / "c.toml").write_text(head + few)
+    said = told(*fit, "--columns", "c.toml", "--out", "w.json", "--force")
+    assert "MOSTLY NOISE" not in said
+    assert (
+        "140 per parameter, too few for intervals: most releases have them from about 1,600 records" in said
+    )

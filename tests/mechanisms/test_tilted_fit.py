@@ -136,14 +136,14 @@ def test_robust_errors_of_three_classes_are_refused_beforehand():
         (10**5, {}, None),
         (10**5, {"neighbours": "add_remove"}, "the number of rows is private"),
         (None, {}, "the number of rows is not known"),
-        (900, {}, "most releases have them from about 1.2e+03 records, or epsilon 1.3"),
+        (900, {}, "most releases have them from about 1,200 records, or epsilon 1.3"),
     ],
 )
 def test_a_curvature_is_released_by_default_where_intervals_usually_follow(records, request_, reason):
     mechanism = TiltedFit().calibrate(Request(epsilon=1.0, **request_), sized(records))
     if reason is None:
         assert mechanism.terms_of_curvature.epsilon == pytest.approx(0.2)
-        assert "0.2 of epsilon" in mechanism.remark
+        assert "20% of epsilon" in mechanism.remark
     else:
         assert mechanism.terms_of_curvature is None
         assert mechanism.terms.epsilon + mechanism.terms.count_epsilon == 1.0

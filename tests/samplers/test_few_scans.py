@@ -8,9 +8,11 @@ from onedraw.families import Bernoulli
 from onedraw.losses import BetaDivergence
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior
-from onedraw.samplers import few_scans
+from onedraw.samplers import ascent, few_scans, fitting
 from onedraw.samplers.ascent import to_the_top
-from onedraw.samplers.few_scans import Corrected, fitted_in_few_scans, is_worth_it
+from onedraw.samplers.corrected import Corrected
+from onedraw.samplers.few_scans import fitted_in_few_scans, is_worth_it
+from onedraw.samplers.modes import find_modes
 from onedraw.tables import base
 
 
@@ -78,6 +80,31 @@ def test_the_bound_is_the_largest_ratio_and_takes_three_scans(small_look, monkey
     highest = max(to_the_top(whole, fit.envelope, start, mode)[0] for start in starts)
     assert highest - 0.02 < fit.bound < highest + 0.1
     assert ratio.max() < fit.bound + 0.05
+
+
+def test_climbs_with_a_curvature_of_few_records_end_at_true_tops(monkeypatch):
+    """As high as climbs over all records from the same starts, with far fewer curvatures of all records."""
+    monkeypatch.setattr(ascent, "MANY_PARAMETERS", 8)
+    whole, rng = posterior(n=12_000, d=8), np.random.default_rng(3)
+    mode = find_modes(whole, rng)[0]
+    envelope = fitting.laplace_mixture(whole, [mode])
+    starts = mode.location + 3.0 * (envelope.sample(rng, 4) - mode.location)
+    curvatures, plain = [], Posterior.local_quadratic
+
+    def counted(self, *args):
+        curvatures.append(self.num_records == 12_000)
+        return plain(self, *args)
+
+    monkeypatch.setattr(Posterior, "local_quadratic", counted)
+    highest = max(to_the_top(whole, envelope, start, mode)[0] for start in starts)
+    all_of_them = sum(curvatures)
+    tops = ascent.all_to_the_top(whole, envelope, starts, mode, rng)
+    assert sum(curvatures) - all_of_them < 0.7 * all_of_them
+    assert max(value for value, _ in tops) == pytest.approx(highest, abs=5e-3)
+    for value, top in tops:
+        assert value == pytest.approx(
+            float((whole.log_density(top[None]) - envelope.log_density(top[None]))[0]), abs=1e-6
+        )
 
 
 def test_several_modes_and_few_records_are_left_to_the_ordinary_search(small_look, monkeypatch):

@@ -114,10 +114,11 @@ def _missed(posterior: Posterior, planted: list[Any], seed: int) -> tuple[int, i
     [
         ([752, 748], 5, 3.75, 1.0),
         ([1502, 1498], 20, 6.0, 1.0),
+        ([2602, 2598], 30, 7.0, 1.0),
         ([501, 500, 499], 3, 5.0, 60.0),
         ([1001, 1000, 999], 6, 6.0, 300.0),
     ],
-    ids=["two groups, 5 features", "two, 20", "three, 3", "three, 6"],
+    ids=["two groups, 5 features", "two, 20", "two, 30", "three, 3", "three, 6"],
 )
 def test_no_heavy_peak_of_a_group_is_missed(counts: list[int], dim: int, slope: float, spread: float) -> None:
     """Searches from one public point missed a peak in nearly each of these, and a draw was one of the other:

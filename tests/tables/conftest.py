@@ -3,7 +3,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onedraw.estimators import LogisticRegression
+from onedraw.columns import Columns
+from onedraw.estimators import LogisticRegression, PoissonRegressor
 from onedraw.tables import base
 
 FEATURES = ("age", "dose", "weight")
@@ -20,6 +21,22 @@ def _patients(n=6000, seed=0):
 @pytest.fixture
 def patients():
     return _patients
+
+
+@pytest.fixture
+def exposed(patients):
+    """A table of visits in proportion to years, and a seeded estimator of it."""
+    table = patients()
+    rng = np.random.default_rng(1)
+    table["years"] = rng.uniform(0.2, 4.0, len(table["died"]))
+    table["died"] = rng.poisson(table["years"] * np.exp(table["age"] - 0.5))
+    facts = {**dict.fromkeys(FEATURES, (-1, 1)), "years": (0.1, 10)}
+
+    def made(**options):
+        columns = Columns(facts, {"name": "died"}, exposure="years")
+        return PoissonRegressor(**{"epsilon": 3.0, "columns": columns, "random_state": 3, **options})
+
+    return table, made
 
 
 @pytest.fixture

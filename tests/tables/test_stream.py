@@ -73,6 +73,18 @@ def test_the_target_may_be_named_by_the_declaration_or_by_the_fit(named, patient
     assert len(found.model.features) == len(table) - 1
 
 
+def test_exposures_are_read_with_their_records(exposed, small_look, scans):
+    table, estimator = exposed
+    streamed = estimator().fit(pa.table(table), target="died").release_
+    assert len(scans) == 1
+    together = estimator().fit(pd.DataFrame(table)).release_
+    np.testing.assert_allclose(streamed.draws, together.draws, atol=1e-9, rtol=0)
+    assert streamed.model == together.model
+    assert streamed.estimate.coef[0, 0, 0] == pytest.approx(1.0, abs=0.2)
+    with pytest.raises(InvalidInput, match="is one of its columns"):
+        estimator().fit(pa.table(table), target="died", exposure=table["years"])
+
+
 def test_the_tilted_fit_with_its_curvature_takes_four_passes(folder, small_look, scans, logistic):
     estimator = logistic(mechanism=TiltedFit(inference=True)).fit(
         ds.dataset(folder, format="parquet"), target="died"

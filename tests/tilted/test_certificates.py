@@ -252,7 +252,7 @@ def test_released_minimisers_follow_the_exact_density():
     """Kolmogorov-Smirnov, 4,000 fits: a false alarm once in 10,000 seeds."""
     fit = calibrate(Logistic(), epsilon=EPSILON, dim=1, geometry="cube")
     z, y = np.array([[0.3], [-1.0], [0.8], [1.0]]), np.array([1.0, 0.0, 0.0, 1.0])
-    rows, rng = Rows(design=z, weight=None, geometry="cube"), np.random.default_rng(0)
+    rows, rng = Rows(features=z, weight=None, geometry="cube"), np.random.default_rng(0)
     drawn = [tilted_fit(Logistic(), rows, y, fit, rng)[0, 0] for _ in range(4000)]
 
     def cumulative(theta):

@@ -158,7 +158,7 @@ def test_the_working_response_of_a_record_does_not_depend_on_the_other_records(s
     """Bit for bit: near 1e15 the last bit of a response is a tenth of a cut of 1."""
     rng = np.random.default_rng(0)
     design, y, centre = rng.uniform(-1, 1, (203, size)), rng.normal(size=203), 1e6 * rng.normal(size=size)
-    found = working_response(Rows(design=design, weight=None, geometry="cube"), y, centre, 1e12)
+    found = working_response(Rows(features=design, weight=None, geometry="cube"), y, centre, 1e12)
     for first, last in [(0, 200), (0, 201), (1, 203), (2, 203), (7, 8)]:
-        part = Rows(design=design[first:last].copy(), weight=None, geometry="cube")
+        part = Rows(features=design[first:last].copy(), weight=None, geometry="cube")
         assert (working_response(part, y[first:last], centre, 1e12) == found[first:last]).all()

@@ -2,6 +2,7 @@
 """The solver: its minimiser against SciPy, and its certificate against exact arithmetic."""
 
 import math
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -15,12 +16,12 @@ from onedraw.tilted.calibration import calibrate
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.softmax_loss import Softmax
-from onedraw.tilted.sums import LONG, UNIT, Slope, SlopeAndCurvature, Sums, _predictor, squared
-from onedraw.tilted.weights import Rows
+from onedraw.tilted.sums import LONG, UNIT, Slope, SlopeAndCurvature, Sums, squared
+from onedraw.tilted.weights import Rows, ball_rows
 
 
 def over(loss, design, response, weight=None):
-    rows = Rows(design=design, response=response, weight=weight, geometry="cube")
+    rows = Rows(features=design, response=response, weight=weight, geometry="cube")
     return Sums(loss=loss, table=rows)
 
 
@@ -209,6 +210,14 @@ def test_without_records_the_minimiser_is_the_tilt_over_the_ridge():
     assert solved(sums, np.array([[3.0, -1.0]]), ridge=2.0)[0] == pytest.approx([-1.5, 0.5])
 
 
+@pytest.mark.parametrize("n", [0, 300, 40_000])
+def test_without_features_the_intercept_is_that_of_the_share(n):
+    y = (np.arange(n) < 0.3 * n).astype(float)
+    rows = Rows(features=np.zeros((n, 0)), weight=None, geometry="cube", intercept=True, response=y)
+    found = solved(Sums(loss=Logistic(), table=rows), np.zeros((1, 1)), ridge=1e-6, residual=1e-5)
+    assert special.expit(found[0, 0]) == pytest.approx(0.3 if n else 0.5, abs=1e-6)
+
+
 def test_a_residual_below_rounding_is_refused():
     sums, tilt = problem(Logistic())
     with pytest.raises(SamplingError, match="residual"):
@@ -257,8 +266,30 @@ def test_the_rounding_bound_covers_rows_of_many_entries():
         exact = np.array([float(mpmath.fdot(slope, column.tolist())) for column in z.T])
     error = np.linalg.norm(sums.gradient(theta)[0] - exact)
     assert error <= sums.rounding(float(np.linalg.norm(theta)))
-    eta = np.array([float(e) for e in eta])
-    assert _predictor(z, theta) == pytest.approx(eta, rel=1e-12, abs=1e-10)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def test_features_in_units_of_their_own_give_the_sums_of_the_rows_themselves(loss):
+    """The gradient to its bound, against sums in extended precision; and the curvature, also quickly."""
+    rng = np.random.default_rng(0)
+    units = np.array([1e-3, 1.7, 3e6])
+    x, n, q = rng.uniform(-1, 1, (900, 3)) * units, 900, loss.num_predictors
+    y = rng.integers(2, size=n).astype(float)
+    rows = replace(ball_rows(x, units=units), response=y, weight=rng.uniform(0.2, 1.0, n))
+    plain = over(loss, rows.design, y, rows.weight)
+    found, theta = Sums(loss=loss, table=rows), rng.normal(size=(q, 4))
+    (exact,) = rows.sum(Slope(loss, theta, precise=loss.extends))
+    assert found.shape == plain.shape == (q, 4)
+    bound = found.rounding(float(np.linalg.norm(theta)))
+    assert np.linalg.norm(np.asarray(exact - found.gradient(theta), dtype=float)) <= bound
+    assert np.linalg.norm(plain.gradient(theta) - found.gradient(theta)) <= 2.0 * bound
+    (quick,) = rows.sum(Slope(loss, theta, quick=True))
+    assert quick == pytest.approx(found.gradient(theta), abs=1e-9)
+    for fast, precision in ((False, 1e-12), (True, 1e-5)):
+        slope, curvature = found.gradient_and_curvature(theta, quick=fast)
+        assert slope == pytest.approx(found.gradient(theta), abs=1e-9)
+        expected = plain.gradient_and_curvature(theta)[1]
+        assert np.abs(curvature - expected).max() <= precision * np.abs(expected).max()
 
 
 @pytest.mark.skipif(LONG >= UNIT, reason="long doubles are doubles on this platform")

@@ -10,7 +10,15 @@ from scipy import special
 from onedraw.records import Records
 from onedraw.tilted import units
 from onedraw.tilted.terms import Terms
-from onedraw.tilted.units import UnitTerms, counts_of_sizes, feature_units, grid, planned_reach, regrets
+from onedraw.tilted.units import (
+    SizeCounts,
+    UnitTerms,
+    counts_of_sizes,
+    feature_units,
+    grid,
+    planned_reach,
+    regrets,
+)
 
 
 def table(x):
@@ -28,6 +36,8 @@ def test_counts_are_those_of_a_plain_comparison():
     assert (counts_of_sizes(x) == (np.abs(x)[:, :, None] < grid()).sum(axis=0)).all()
     assert (counts_of_sizes(np.asfortranarray(x)[::2]) == counts_of_sizes(x[::2].copy())).all()
     assert counts_of_sizes(np.zeros((0, 2))).shape == (2, 81)
+    (together,), (each,) = (table(x).sum(SizeCounts(each=each)) for each in (False, True))
+    assert (together == each.sum(axis=0)).all()
 
 
 def log_probabilities(x, epsilon_common, epsilon_own, relation, rows):

@@ -129,5 +129,6 @@ def _records(rows: Sequence[Record], width: int) -> Records:
 
 
 def _rows(data: Records) -> Counter[tuple[float, ...]]:
-    table = np.column_stack([data.features, data.response]) + 0.0  # no negative zero
+    parts = [data.features, data.response, *(() if data.offset is None else (data.offset,))]
+    table = np.column_stack(parts) + 0.0  # no negative zero
     return Counter(tuple(row) for row in table.tolist())

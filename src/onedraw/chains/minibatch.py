@@ -45,9 +45,9 @@ Guarantee:
     f(d - d') by convexity, and their sum is at most f of the sum, which is at most eta. If p0 < p', f(c') -
     f(-d') >= 0 may be left out, and f(c) - f(-d) <= f(c + d) <= f(eta); p0 > p likewise. []
 
-The published bound [Heikkila et al. 2019], on normal noise, is a
-divergence of order 2 of 0.4687 before sampling for batches of 100 at b = sqrt(m)/n; a decision with bounded
-range eta has 0.0229 there.
+The published bound [Heikkila et al. 2019] is a divergence of order 2 of 0.4687, before sampling, for batches
+of 100 at b = sqrt(m)/n, where a decision has 0.0163; and sampling without replacement is accounted by a
+general theorem, which for a single bit loses another factor of 4 to 11.
 
 >>> price = BatchPrice(per_record=Sensitivity(multiple=1.0, weight=1e-4, width=1.0), batch=400, count=40_000)
 >>> price(np.ones(1)).round(6)                                             # 2 b is 0.0002

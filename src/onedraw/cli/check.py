@@ -18,7 +18,7 @@ from onedraw.advice import Set, sentence
 from onedraw.cli.app import common
 from onedraw.cli.options import Kind
 from onedraw.cli.output import aligned, say, say_json
-from onedraw.cli.request import DEFAULT_CLASSES, for_target, has_classes
+from onedraw.cli.request import DEFAULT_CLASSES, for_exposure, for_target, has_classes
 from onedraw.cli.table import odd_lines, read_header, read_table
 from onedraw.columns import Columns
 from onedraw.columns.check import NOT_A_CLASS, NOT_A_NUMBER, Finding, check
@@ -38,16 +38,22 @@ SHOWN = 8
 @click.argument("data", type=click.Path())
 @click.option("--target", help="The column to be explained; without it, only features are checked.")
 @click.option("--model", type=Kind(), help="The kind of model, which says what the target may hold.")
+@click.option("--exposure", metavar="COLUMN", help="The column of exposures of counts, as given to fit.")
 @click.option("--columns", type=click.Path(), help="Public facts about the columns, a TOML or YAML file.")
 @common
 def check_command(
-    data: str, target: str | None, model: str | None, columns: str | None, as_json: bool
+    data: str,
+    target: str | None,
+    model: str | None,
+    exposure: str | None,
+    columns: str | None,
+    as_json: bool,
 ) -> int:
     """List the lines of DATA that a fit would refuse, and those that it reads by a declared rule.
 
     PRIVATE output, for the holder of the data. Nothing is charged and nothing is released.
     """
-    declared = Columns.read(columns)
+    declared = for_exposure(Columns.read(columns), exposure)
     names = read_header(data, declared)
     if target is not None:
         if target not in names:

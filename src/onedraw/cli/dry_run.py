@@ -23,19 +23,22 @@ from onedraw.publishing import Plan, afford
 from onedraw.rehearsal import Rehearsal, rehearse
 
 REPEATS = 3
-CORRELATION = 0.7
-"""Of the second rehearsal: as among measurements of one thing."""
+CORRELATION, COPIES, RARE = 0.7, 0.95, 0.01
+"""Of further rehearsals: columns as measurements of one thing, columns that nearly repeat one another, and
+the share of the people in each category but the first."""
+Others = dict[str, Rehearsal]
+"""Rehearsals on less convenient tables, by the words that describe them."""
 
 
 def say_dry_run(estimator: Any, header: Any, plan: Plan, *, as_json: bool) -> None:
     """Print what is known before the charge; a budget that cannot pay is refused as in a fit."""
     afford(plan.guarantee, estimator.ledger, estimator.dataset)
-    found = correlated = None
+    found, others = None, Others()
     if plan.model.form == FORM and plan.num_records is not None:
         with waiting("Rehearsing on simulated tables ..."):
             found = rehearse(estimator, header, repeats=REPEATS)
-            if found.half_widths and plan.model.num_features > 1:
-                correlated = rehearse(estimator, header, repeats=REPEATS, correlation=CORRELATION)
+            if found.half_widths:
+                others = _others(estimator, header, plan)
     cautions = cautions_in_shell(estimator, plan, header.features)
     if as_json:
         say_json(_as_dict(without_rules(estimator, header), plan, cautions, found))
@@ -52,10 +55,10 @@ def say_dry_run(estimator: Any, header: Any, plan: Plan, *, as_json: bool) -> No
         )
     say()
     if found is None:
-        why = "only regressions are" if plan.model.form != FORM else "the number of rows is private"
-        say(f"Not rehearsed: {why}. See: onedraw plan --columns FILE --rows GUESS")
+        guess = "the number of rows is private. See: onedraw plan --columns FILE --rows GUESS"
+        say(f"Not rehearsed: {guess if plan.model.form == FORM else 'only regressions are.'}")
     else:
-        _say_rehearsal(found, correlated)
+        _say_rehearsal(found, others)
     say("DRY RUN: nothing was charged, no row was read, nothing was written.", style="bold")
 
 
@@ -78,7 +81,23 @@ def without_rules(estimator: Any, header: Any) -> list[str]:
     return [*open_columns, *([] if target.is_total else [str(target.name)])]
 
 
-def _say_rehearsal(found: Rehearsal, correlated: Rehearsal | None) -> None:
+def _others(estimator: Any, header: Any, plan: Plan) -> Others:
+    """The same fit on tables whose columns go together, or whose categories are rare."""
+    found = Others()
+    if plan.model.num_features > 1:
+        for words, correlation, repeats in (
+            ("all columns are correlated", CORRELATION, REPEATS),
+            ("all columns nearly repeat one another", COPIES, 1),
+        ):
+            many = rehearse(estimator, header, repeats=repeats, correlation=correlation)
+            found[f"{words} ({correlation:g})"] = many
+    if any(source.column.categories for source in Encoding.from_features(plan.model.features).sources):
+        rare = rehearse(estimator, header, repeats=1, rare_share=RARE)
+        found[f"each category but the first holds {RARE:.0%} of the people"] = rare
+    return found
+
+
+def _say_rehearsal(found: Rehearsal, others: Others) -> None:
     say(
         f"Rehearsed on {found.repeats} simulated tables of {found.rows:,} rows: about {found.seconds:.2g} s "
         f"for a fit, {found.failed:.0%} of the fits were charged and released nothing."
@@ -94,19 +113,26 @@ def _say_rehearsal(found: Rehearsal, correlated: Rehearsal | None) -> None:
         say("In real tables features fill less of their range, and intervals are wider.")
         if found.with_intervals < 1.0:
             say(f"{1.0 - found.with_intervals:.0%} of the releases had no intervals.")
-        if correlated is not None:
-            say(f"If all columns are correlated ({CORRELATION:g}): {_against(correlated, found)}")
+        for words, other in others.items():
+            say(f"If {words}: {_against(other, found)}")
+        if not all(other.half_widths for other in others.values()):
+            _say_in_vain(found.plan, "Then what they need is paid for in vain: who expects that saves it.")
     elif isinstance(found.refusal, InvalidInput):
         say(f"There will be no intervals: {found.refusal.for_shell()}")
-        if getattr(found.plan.mechanism, "terms_of_curvature", None) is not None:
-            without = Set("inference", False, of="TiltedFit", named="tilted_fit")
-            say(f"What they need would be paid for in vain. {sentence([without.in_shell()])}")
+        _say_in_vain(found.plan, "What they need would be paid for in vain.")
+
+
+def _say_in_vain(plan: Plan, what: str) -> None:
+    """How not to pay for intervals that do not come, where they are paid for."""
+    if getattr(plan.mechanism, "terms_of_curvature", None) is not None:
+        without = Set("inference", False, of="TiltedFit", named="tilted_fit")
+        say(f"{what} {sentence([without.in_shell()])}")
 
 
 def _against(found: Rehearsal, other: Rehearsal) -> str:
     """Intervals of one rehearsal in words, beside those of another."""
     if not found.half_widths:
-        return f"no intervals. {found.refusal.for_shell() if found.refusal is not None else ''}".rstrip()
+        return "no intervals."
     ratios = [width / other.half_widths[name] for name, width in found.half_widths.items()]
     often = "" if found.with_intervals == 1.0 else f", in {found.with_intervals:.0%} of the releases"
     return f"{np.median(ratios):.2g} times as wide{often}."

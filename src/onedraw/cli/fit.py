@@ -32,7 +32,7 @@ from onedraw.cli.dry_run import cautions_in_shell, say_dry_run
 from onedraw.cli.files import output_file
 from onedraw.cli.options import EstimatorCommand, Kind, Size
 from onedraw.cli.output import say, say_json, waiting
-from onedraw.cli.request import build_estimator, check_kind, for_target
+from onedraw.cli.request import build_estimator, check_kind, for_exposure, for_target
 from onedraw.cli.show import as_dict, confidence_intervals, describe, say_noise, say_parameters
 from onedraw.cli.table import count_rows, open_table, read_header, read_table
 from onedraw.columns import DROP, Columns, Encoding
@@ -52,6 +52,11 @@ NO_LEDGER = (
 @click.argument("data", type=click.Path())
 @click.option("--target", required=True, help="The column to be explained.")
 @click.option("--model", type=Kind(), required=True, help="The kind of model.")
+@click.option(
+    "--exposure",
+    metavar="COLUMN",
+    help="The column of exposures that counts are in proportion to, with bounds.",
+)
 @click.option("--out", type=click.Path(), help="The release file to write; needed but for --dry-run.")
 @click.option("--dry-run", is_flag=True, help="Say what would be charged and given; charge and read nothing.")
 @click.option(
@@ -81,6 +86,7 @@ def fit_command(
     data: str,
     target: str,
     model: str,
+    exposure: str | None,
     out: str | None,
     dry_run: bool,
     mechanism_options: tuple[str, ...],
@@ -93,7 +99,7 @@ def fit_command(
     **given: Any,
 ) -> None:
     """Fit a model to DATA (.csv, .tsv, .xlsx, .parquet, a folder of .parquet) and write a private release."""
-    declared = for_target(Columns.read(columns), target)
+    declared = for_exposure(for_target(Columns.read(columns), target), exposure)
     names = read_header(data, declared)
     if target not in names:
         raise no_such_column(target, names)
@@ -115,7 +121,7 @@ def fit_command(
             if table is None or Encoding.of(declared, names).drops or DROP in declared.target.rules:
                 estimator.fit_planned(plan, lambda: (read_table(data, declared).columns, None), header=header)
             else:
-                estimator.fit_table(table, memory=memory)
+                estimator.fit_table(table, memory=memory, num_records=header.num_records)
         write(estimator.release_.to_json())
     _report(estimator, out, names, as_json=as_json)
 

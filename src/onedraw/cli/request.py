@@ -56,6 +56,17 @@ def for_target(columns: Columns, target: str) -> Columns:
     return replace(columns, target=replace(columns.target, name=target))
 
 
+def for_exposure(columns: Columns, exposure: str | None) -> Columns:
+    """The declaration, with the exposure that the command names, if it does."""
+    if exposure is None or exposure == columns.exposure:
+        return columns
+    if columns.exposure is not None:
+        raise InvalidInput(
+            f"The column file names the exposure {columns.exposure!r}, got --exposure {exposure}. Keep one."
+        )
+    return replace(columns, exposure=exposure)
+
+
 def has_classes(kind: str) -> bool:
     """Whether the response of this kind of model is one of several classes."""
     return "classes" in {part.name for part in fields(ESTIMATORS[kind])}

@@ -94,7 +94,7 @@ def describe(release: Release) -> str:
     model = release.model
     if model.form in OTHER_FORMS:
         return OTHER_FORMS[model.form]
-    return str(model.family.describe(model.classes))
+    return str(model.describe())
 
 
 def say_parameters(release: Release, intervals: Intervals | str | None) -> None:

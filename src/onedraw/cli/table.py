@@ -33,8 +33,11 @@ from onedraw.tables import arrow
 LARGE = 1 << 25
 """Bytes of a text file from which on it is read as typed columns, which takes a tenth of the time."""
 SUFFIXES = {".csv": ",", ".tsv": "\t"}
+MISSING = ("", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "None", "none")
+"""What stands for a missing value in a text file of typed columns."""
 PLAIN = Columns()
 """Where nothing is said about how a file is written."""
+REPLACED = "\N{REPLACEMENT CHARACTER}"
 _SAVE = "Save the table as CSV in UTF-8, its first line holding the column names."
 
 
@@ -61,52 +64,43 @@ def odd_lines(path: str, form: Columns = PLAIN) -> list[int]:
         return [number for number, row in enumerate(rows, start=2) if row and len(row) != width]
 
 
-def open_table(path: str, form: Columns = PLAIN) -> Any:
+def open_table(path: str, form: Columns = PLAIN, *, guess: bool = False) -> Any:
     """The file as a dataset whose typed columns are read piece by piece; None if it is a small text file.
 
-    That is for Parquet files, folders of them, and text files from ``LARGE`` on that are written plainly.
+    That is for Parquet files, folders of them, and text files from ``LARGE`` on that are written plainly. Of
+    these only the names are looked at: the type of a column follows from what is declared, as one that was
+    guessed from the first rows, and a failure to read them so, would tell of them before a charge. ``guess``
+    is for tables that are not private.
     """
     if Path(path).is_dir() or _is_parquet(path):
         return arrow.open_files(path, format="parquet")
     plain = form.decimal == "." and form.encoding == "utf-8" and path.lower().endswith((".csv", ".tsv"))
     if not plain or not Path(path).is_file() or Path(path).stat().st_size < LARGE:
         return None
-    text, datasets = optional("pyarrow.csv", "Large text files", "arrow"), _datasets()
-    with open(path, encoding="utf-8-sig") as file:
+    text, types = (optional(name, "Large text files", "arrow") for name in ("pyarrow.csv", "pyarrow"))
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
         separator = form.separator or separator_of(file.readline(), SUFFIXES[Path(path).suffix.lower()])
-    parsed = text.ParseOptions(delimiter=separator)
-    guessed = arrow.open_files(path, format=datasets.CsvFileFormat(parse_options=parsed)).schema
-    converted = text.ConvertOptions(
-        # A column that begins with whole numbers may go on with others; what is declared need not be guessed.
-        column_types={name: _csv_type(form, name, guessed.field(name).type) for name in guessed.names},
-        null_values=[
-            "",
-            "NA",
-            "N/A",
-            "na",
-            "n/a",
-            "NaN",
-            "nan",
-            "NULL",
-            "null",
-            "None",
-            "none",
-            *form.missing,
-        ],
-    )
-    return arrow.open_files(
-        path, format=datasets.CsvFileFormat(parse_options=parsed, convert_options=converted)
-    )
+    parsed = text.ParseOptions(delimiter=separator, newlines_in_values=True)
+    schema = types.schema([(name, _csv_type(form, name)) for name in read_header(path, form)])
+    if guess:
+        guessed = arrow.open_files(path, format=_datasets().CsvFileFormat(parse_options=parsed)).schema
+        # A column that begins with whole numbers may go on with others.
+        kinds = [types.float64() if types.types.is_integer(f.type) else f.type for f in guessed]
+        schema = types.schema(zip(guessed.names, kinds, strict=True))
+    converted = text.ConvertOptions(column_types=schema, null_values=[*MISSING, *form.missing])
+    form_of_file = _datasets().CsvFileFormat(parse_options=parsed, convert_options=converted)
+    return arrow.open_files(path, format=form_of_file, schema=schema)
 
 
-def _csv_type(form: Columns, name: str, guessed: Any) -> Any:
+def _csv_type(form: Columns, name: str) -> Any:
+    """Numbers, unless categories, classes or a rule for what is no number ask for text."""
     types = optional("pyarrow", "Large text files", "arrow")
-    declared = form.columns.get(name)
-    if declared is not None and declared.categories is not None:
-        return types.string()
-    if declared is not None and declared.bounds is not None:
+    target = name == form.target.name
+    declared = form.target if target else form.columns.get(name)
+    if declared is None:
         return types.float64()
-    return types.float64() if types.types.is_integer(guessed) else guessed
+    labels = declared.classes if target else declared.categories
+    return types.float64() if labels is None and declared.rules == (None, None) else types.string()
 
 
 def _datasets() -> Any:
@@ -119,10 +113,12 @@ def read_header(path: str, form: Columns = PLAIN) -> tuple[str, ...]:
         return tuple(open_table(path).schema.names)
     if _is_parquet(path):
         return tuple(_parquet(path, "ParquetFile").schema_arrow.names)
-    with _csv(path, form) as rows:
+    with _csv(path, form, lenient=True) as rows:
         names = next(rows, [])
     if not names:
         raise InvalidInput(f"The file {path!r} is empty, or its first line is. {_SAVE}")
+    if any(REPLACED in name for name in names):
+        raise _no_text(path, form)
     _check_names(names, path)
     return tuple(names)
 
@@ -134,7 +130,7 @@ def count_rows(path: str, form: Columns = PLAIN) -> int | None:
             return arrow.count_rows(open_table(path))
         if _is_parquet(path):
             return int(_parquet(path, "ParquetFile").metadata.num_rows)
-        with _csv(path, form) as rows:
+        with _csv(path, form, lenient=True) as rows:
             names = next(rows, [])
             return sum(1 for record in rows if record or len(names) == 1)
     except InvalidInput:
@@ -166,8 +162,12 @@ def read_table(path: str, form: Columns = PLAIN) -> Table:
 
 
 @contextlib.contextmanager
-def _csv(path: str, form: Columns) -> Iterator[Iterator[list[str]]]:
-    """The rows of a text file; whatever goes wrong with it is said without quoting it."""
+def _csv(path: str, form: Columns, *, lenient: bool = False) -> Iterator[Iterator[list[str]]]:
+    """The rows of a text file; whatever goes wrong with it is said without quoting it.
+
+    With ``lenient`` as little as possible goes wrong: names are read, and rows counted, before a charge, and
+    that a byte of some row is not text, or a quote of it open, would be told for nothing.
+    """
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     packed = suffixes[-1:] == [".gz"]
     suffix = (suffixes[:-1] if packed else suffixes)[-1:]
@@ -183,11 +183,14 @@ def _csv(path: str, form: Columns) -> Iterator[Iterator[list[str]]]:
             with first_sheet(path) as rows:
                 yield rows
             return
-        with (gzip.open if packed else open)(path, "rt", encoding=encoding, newline="") as file:
+        errors = "replace" if lenient else "strict"
+        with (gzip.open if packed else open)(
+            path, "rt", encoding=encoding, errors=errors, newline=""
+        ) as file:
             first = file.readline()
             file.seek(0)
             separator = form.separator or separator_of(first, SUFFIXES[suffix[0]])
-            yield csv.reader(file, delimiter=separator, strict=True)
+            yield csv.reader(file, delimiter=separator, strict=not lenient)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or "damaged"
         raise InvalidInput(f"Cannot read {path!r} ({reason}). Check the path.") from None
@@ -195,9 +198,11 @@ def _csv(path: str, form: Columns) -> Iterator[Iterator[list[str]]]:
         UnicodeError,
         csv.Error,
     ):  # another encoding, a null byte, an open quote; the message could quote it
-        raise InvalidInput(
-            f"The file {path!r} is not a CSV file in {form.encoding.upper()}. {_SAVE}"
-        ) from None
+        raise _no_text(path, form) from None
+
+
+def _no_text(path: str, form: Columns) -> InvalidInput:
+    return InvalidInput(f"The file {path!r} is not a CSV file in {form.encoding.upper()}. {_SAVE}")
 
 
 def separator_of(first: str, usual: str) -> str:

@@ -2,7 +2,14 @@
 """What is publicly known about the columns of a table, and how rows become numbers by it."""
 
 from onedraw.columns.declaration import Columns
-from onedraw.columns.encoding import Encoding, Source, encode_response, most_levels
+from onedraw.columns.encoding import (
+    Encoding,
+    OffsetSource,
+    Source,
+    Sources,
+    encode_response,
+    most_levels,
+)
 from onedraw.columns.facts import DROP, Column, Target
 from onedraw.columns.values import Reader
 
@@ -11,8 +18,10 @@ __all__ = [
     "Columns",
     "DROP",
     "Encoding",
+    "OffsetSource",
     "Reader",
     "Source",
+    "Sources",
     "Target",
     "encode_response",
     "most_levels",

@@ -57,10 +57,15 @@ def check(
     names = table.keys() if hasattr(table, "keys") else getattr(table, "column_names", table.columns)
     encoding = Encoding.of(columns, (str(name) for name in names))
     found: list[Finding] = []
-    for source in encoding.sources:
+    for source in encoding.all_sources:
         what = NOT_A_NUMBER if source.column.categories is None else "not a declared category"
         reading = source.read(table[source.name], encoding.reader)
         found += _findings(source.name, reading, source.column.rules, what)
+    if encoding.offset is not None:  # its reading is the last
+        low = encoding.offset.offset.bounds[0]
+        rows = tuple(np.flatnonzero(reading.values < low).tolist())
+        if rows:
+            found.append(Finding(column=source.name, what="below its range", rows=rows, counts_as=low))
     target = columns.target
     if target.name is not None:
         labels = target.classes if classes is None else classes

@@ -43,6 +43,8 @@ class Columns:
         target: a ``Target``, or a dict of its arguments.
         use: exactly these columns are features, in this order; by default all but the target.
         ignore: columns that are no features.
+        exposure: for counts, the column of their exposures (years at risk), which is no feature either; its
+            declared range must be positive, and what lies below it counts as its lower end.
         missing: texts that stand for a missing value, beside an empty one, NA, NaN, null and none.
         trim: whether spaces around a value do not count.
         separator: what separates the fields of a text file; by default as its name and first line say.
@@ -54,6 +56,7 @@ class Columns:
     target: Any = field(default_factory=Target)
     use: tuple[str, ...] | None = field(default=None, kw_only=True)
     ignore: tuple[str, ...] = field(default=(), kw_only=True)
+    exposure: str | None = field(default=None, kw_only=True)
     missing: tuple[str, ...] = field(default=(), kw_only=True)
     trim: bool = field(default=True, kw_only=True)
     separator: str | None = field(default=None, kw_only=True)
@@ -66,6 +69,8 @@ class Columns:
         self._set(target=_target(self.target))
         self._set(use=None if self.use is None else _names(self.use, "use"))
         self._set(ignore=_names(self.ignore, "ignore"), missing=_marks(self.missing))
+        if self.exposure is not None and not isinstance(self.exposure, str):
+            raise InvalidInput(f"{WHOLE}: expected exposure to name a column, got {self.exposure!r}.")
         if not isinstance(self.trim, bool):
             raise InvalidInput(f"{WHOLE}: expected trim to be true or false, got {self.trim!r}.")
         if self.separator is not None and (not isinstance(self.separator, str) or len(self.separator) != 1):

@@ -37,7 +37,7 @@ from onedraw.columns.facts import DROP, NEAREST, VERSUS, Column, Target
 from onedraw.columns.names import no_such_column
 from onedraw.columns.values import Reader, Reading
 from onedraw.errors import InvalidInput
-from onedraw.model import Bounds
+from onedraw.model import Bounds, Offset
 from onedraw.types import AnyArray, Array
 
 IDENTITY = (-1.0, 1.0)
@@ -99,11 +99,62 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoding:
-    """All sources in order, and how their values are written."""
+class OffsetSource:
+    """The column of an exposure or offset, and what is public about it."""
+
+    source: Source
+    offset: Offset
+
+    @classmethod
+    def of(cls, columns: Columns, name: str, *, is_log: bool = False) -> OffsetSource:
+        """Of a declared column; its range is needed, and says what an impossible exposure counts as."""
+        source = Source(name=name, column=columns.columns.get(name, Column()))
+        if source.column.bounds is None:
+            what = "offset" if is_log else "exposure"
+            raise InvalidInput(
+                f"The {what} {name!r} needs a declared {'' if is_log else 'positive '}range.",
+                advice=Declare("bounds", column=name),
+            )
+        return cls(source=source, offset=Offset(name=name, bounds=source.column.bounds, is_log=is_log))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sources:
+    """The columns of a table that are read, and how their values are written."""
 
     sources: tuple[Source, ...]
+    offset: OffsetSource | None = None
+    """Of the exposure or offset, which is no feature."""
     reader: Reader = field(default_factory=Reader)
+
+    @property
+    def all_sources(self) -> tuple[Source, ...]:
+        """Those of features, and that of the offset."""
+        return self.sources if self.offset is None else (*self.sources, self.offset.source)
+
+    @property
+    def without_rules(self) -> tuple[str, ...]:
+        """The columns of which some value could be refused."""
+        return tuple(source.name for source in self.all_sources if not source.column.is_total)
+
+    @property
+    def drops(self) -> bool:
+        """Whether some rule leaves rows out."""
+        return any(DROP in source.column.rules for source in self.all_sources)
+
+    def encode_offset(self, table: Mapping[str, Any]) -> tuple[Array, AnyArray] | tuple[None, None]:
+        """The values of the offset's column (n,), and which rows stay, (n,); None where there is none."""
+        if self.offset is None:
+            return None, None
+        source = self.offset.source
+        reading = source.read(table[source.name], self.reader)
+        source.refuse(reading)
+        return source.fill(reading)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding(Sources):
+    """All sources in order: numbers as they are, and indicators of categories."""
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -120,16 +171,6 @@ class Encoding:
             for source in self.sources
             for _ in source.features
         ]
-
-    @property
-    def without_rules(self) -> tuple[str, ...]:
-        """The columns of which some value could be refused."""
-        return tuple(source.name for source in self.sources if not source.column.is_total)
-
-    @property
-    def drops(self) -> bool:
-        """Whether some rule leaves rows out."""
-        return any(DROP in source.column.rules for source in self.sources)
 
     def encode(self, table: Mapping[str, Any]) -> tuple[Array, AnyArray]:
         """The design matrix (n, features) of some rows, and which of them stay, (n,).
@@ -157,6 +198,15 @@ class Encoding:
         """For a table with these columns: those in use, or else all but the target and the ignored."""
         names, target = tuple(names), columns.target.name
         declared = {"use": columns.use or (), "ignore": columns.ignore, "columns": tuple(columns.columns)}
+        exposure = columns.exposure
+        if exposure is not None:
+            declared["exposure"] = (exposure,)
+            for key in ("use", "ignore"):
+                if exposure in declared[key]:
+                    raise InvalidInput(
+                        f"The column specification names {exposure!r} as exposure and in {key}. "
+                        "An exposure is no feature: keep one of them."
+                    )
         for key, listed in declared.items():
             for name in listed:
                 if name == target:
@@ -169,8 +219,8 @@ class Encoding:
                     raise no_such_column(name, names, told=told)
         used = columns.use
         if used is None:
-            used = tuple(name for name in names if name not in (target, *columns.ignore))
-        unused = [name for name in columns.columns if name not in used]
+            used = tuple(name for name in names if name not in (target, exposure, *columns.ignore))
+        unused = [name for name in columns.columns if name not in (*used, exposure)]
         if unused:
             raise InvalidInput(
                 f"The column specification describes {unused[0]!r}, which is not used. "
@@ -184,7 +234,8 @@ class Encoding:
                 raise InvalidInput(
                     f"Column {source.name!r} is named like an indicator of a category. Rename it."
                 )
-        return cls(sources=sources, reader=columns.reader)
+        offset = None if exposure is None else OffsetSource.of(columns, exposure)
+        return cls(sources=sources, offset=offset, reader=columns.reader)
 
     @classmethod
     def from_features(cls, features: tuple[str, ...], columns: Columns | None = None) -> Encoding:

@@ -22,13 +22,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from onedraw._progress import showing
 from onedraw._random import generator
 from onedraw.cautions import of_mechanism
 from onedraw.columns import Columns
 from onedraw.errors import InvalidInput, NoiseWarning, UnitsWarning
 from onedraw.estimators.bounds import check_bounds, each_bounds
 from onedraw.estimators.discreet import inconsistent, unquoted
-from onedraw.estimators.large import Place, in_working_units, is_large
+from onedraw.estimators.exposure import NAME, check_given, read_exposure
+from onedraw.estimators.large import Place, in_working_units, is_dask, is_large, on_cluster
 from onedraw.estimators.tables import (
     Header,
     cautions_of,
@@ -145,7 +147,8 @@ class PrivateEstimator(BaseEstimator):
         """Publish a model of (X, y) and keep only the release.
 
         A large table is read where it lies, with the response in it: ``fit(table, target="died")`` of a
-        ``pyarrow.dataset.Dataset``, an Arrow table, a polars lazy frame or a Dask data frame.
+        ``pyarrow.dataset.Dataset``, an Arrow table, a polars lazy frame or a Dask data frame. Dask arrays and
+        series may be given as X and y.
 
         ``sample_weight`` is refused: a weight multiplies one person's influence, which the guarantee fixes.
         It is not a named parameter either, so that scikit-learn's meta-estimators do not pass it on.
@@ -161,12 +164,18 @@ class PrivateEstimator(BaseEstimator):
                 "release beyond what epsilon allows. Leave it out; for several rows of one person set "
                 "rows_per_person."
             )
-        target = unsupported.pop("target", None)
+        target, exposure = (unsupported.pop(name, None) for name in ("target", NAME))
+        if exposure is not None and not hasattr(self, "exposure_bounds"):
+            unsupported[NAME] = exposure
         if unsupported:
             raise TypeError(
                 f"fit() takes X and y only, got {sorted(unsupported)}. Set options in the constructor."
             )
+        if y is not None and target is None and is_dask(X):
+            (X, target), y = on_cluster(X, y), None
         if y is None and (target is not None or is_large(X)):
+            if exposure is not None:
+                raise InvalidInput("The exposure of a table is one of its columns: Columns(exposure=...).")
             return self.fit_table(X, target)
         if y is None and not (isinstance(self.columns, Columns) and self.columns.target.name):
             raise InvalidInput(
@@ -175,17 +184,21 @@ class PrivateEstimator(BaseEstimator):
         if y is None and self.columns is not None:
             check_target(self.columns, X)
         plan = self._plan(X, y)
+        check_given(self, plan.model, exposure, plan.num_records)
         self._warn(plan, X)
-        return self._publish(plan, lambda: self._read(X, y, plan.model))
+        return self._publish(plan, lambda: self._read(X, y, plan.model, exposure))
 
-    def fit_table(self, table: Any, target: str | None = None, *, memory: int = 0) -> Any:
+    def fit_table(
+        self, table: Any, target: str | None = None, *, memory: int = 0, num_records: int | None = None
+    ) -> Any:
         """Publish a model of a table that holds the response, read where it lies: see ``fit``.
 
-        Records that take no more than ``memory`` bytes are read once and kept in memory.
+        Records that take no more than ``memory`` bytes are read once and kept in memory. ``num_records`` is
+        their number where it is public and counted already, and saves a pass over text files.
         """
         request = self._request()
         place = Place.of(table, target, self.columns)
-        header = place.header(public=request.num_records_is_public)
+        header = place.header(public=request.num_records_is_public, counted=num_records)
         encoding = place.encoding()
         if self.columns is None:
             header = Header(features=encoding.features, num_records=header.num_records)
@@ -202,7 +215,7 @@ class PrivateEstimator(BaseEstimator):
         if (noise := of_mechanism(plan.mechanism)) and plan.model.form == "regression":
             warnings.warn(noise, NoiseWarning, stacklevel=3)
 
-    def check(self, X: Any, y: Any = None) -> None:
+    def check(self, X: Any, y: Any = None, exposure: Any = None) -> None:
         """Read the table as a fit would, and raise what a fit would refuse; nothing is charged or released.
 
         For the data's holder: whether there is an error depends on the data. With declared ``columns``,
@@ -210,7 +223,8 @@ class PrivateEstimator(BaseEstimator):
         """
         probe = clone(self)
         plan = probe._plan(X, y)
-        checked_records(plan, probe._read(X, y, plan.model), generator(None)[0])
+        check_given(probe, plan.model, exposure, plan.num_records)
+        checked_records(plan, probe._read(X, y, plan.model, exposure), generator(None)[0])
 
     def fit_planned(
         self, plan: Plan, read: Callable[[], tuple[Any, Any]], *, header: Header | None = None
@@ -231,9 +245,10 @@ class PrivateEstimator(BaseEstimator):
         return self._publish(plan, records)
 
     def _publish(self, plan: Plan, read: Callable[[], Private[Any]]) -> Any:
-        self.release_ = publish(
-            plan, read, ledger=self.ledger, dataset=self.dataset, random_state=self.random_state
-        )
+        with showing():
+            self.release_ = publish(
+                plan, read, ledger=self.ledger, dataset=self.dataset, random_state=self.random_state
+            )
         self.plan_ = plan
         self._learn(self.release_)
         return self
@@ -292,19 +307,22 @@ class PrivateEstimator(BaseEstimator):
         if not hasattr(self, "n_features_in_"):  # no table: let scikit-learn say what is wrong with it
             validate_data(self, X, dtype=np.float64)
 
-    def _read(self, X: Any, y: Any, model: Any) -> Private[Records]:
+    def _read(self, X: Any, y: Any, model: Any, exposure: Any = None) -> Private[Records]:
         """The records in working units, in a box."""
         if self.columns is not None:
             return self._boxed(*encoded(self.columns, self._encoding(), X, y, model), model)
         fewest = int(self._request().num_records_is_public)
-        with unquoted("X and y"), np.errstate(all="ignore"):  # the sum of extreme records would warn
+        with unquoted("X and y", X), np.errstate(all="ignore"):  # the sum of extreme records would warn
             features, target = validate_data(
                 self, X, y, reset=False, dtype=np.float64, order="C", ensure_min_samples=fewest
             )
-        return self._boxed(features, target, model)
+        given = None if exposure is None else read_exposure(exposure, len(target))
+        return self._boxed(features, target, given, model)
 
-    def _boxed(self, features: Array, target: AnyArray, model: Any) -> Private[Records]:
-        return Private(in_working_units(self, features, target, model))
+    def _boxed(
+        self, features: Array, target: AnyArray, exposure: Array | None, model: Any
+    ) -> Private[Records]:
+        return Private(in_working_units(self, features, target, exposure, model))
 
     def _encoding(self) -> Any:
         """How the table that was seen becomes features, where columns are declared."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -18,26 +19,32 @@ from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput
 from onedraw.types import AnyArray, Array
 
+READERS = ("onedraw", "numpy", "sklearn", "scipy", "pandas", "polars", "pyarrow", "narwhals")
+"""Packages that read tables; what their errors quote is known below."""
+NAMED = 6
+"""Columns that a message names."""
+
 
 @contextlib.contextmanager
-def unquoted(name: str) -> Iterator[None]:
-    """Keep records out of error messages: some that NumPy and scikit-learn raise would quote them."""
+def unquoted(name: str, table: Any = None) -> Iterator[None]:
+    """Keep records out of error messages: some that NumPy and scikit-learn raise would quote them.
+
+    Of a data frame (``table``) the columns that are not of a numeric type are named.
+    """
     try:
         yield
-    except ValueError as error:
+    except Exception as error:
+        if _is_of_a_value(error):
+            raise no_number(name, table) from None
+        if not isinstance(error, ValueError):
+            raise
         message = str(error)
         if "inconsistent numbers of samples" in message:
             raise inconsistent() from None
         if message.startswith("Found array with 0 sample"):
             raise InvalidInput("The table has no rows, so there is nothing to fit.") from None
         if "could not convert" in message:
-            raise InvalidInput(
-                f"Expected {name} to hold numbers, but some value is not one.",
-                advice=[
-                    Do("encode categories as numbers first"),
-                    Set("columns", note=", which declares them"),
-                ],
-            ) from None
+            raise no_number(name, table) from None
         if message.startswith("Input ") and (" contains " in message):
             # The first line says where; scikit-learn's advice would lead to estimators that are not private.
             raise InvalidInput(
@@ -57,9 +64,35 @@ def unquoted(name: str) -> Iterator[None]:
         raise
 
 
-def numbers(y: AnyArray) -> Array:
+def no_number(name: str, table: Any = None) -> InvalidInput:
+    """The error about a value that cannot be read as a number."""
+    return InvalidInput(
+        f"Expected {name} to hold numbers, but some value is not one{_with_text(table)}.",
+        advice=[Do("encode categories as numbers first"), Set("columns", note=", which declares them")],
+    )
+
+
+def _with_text(table: Any) -> str:
+    """The columns of a data frame of pandas that are of no numeric type, in words."""
+    types: Any = getattr(table, "dtypes", None)
+    kinds = types.items() if hasattr(types, "items") else ()
+    names = [repr(str(name)) for name, kind in kinds if getattr(kind, "kind", "O") not in "biuf"]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f": look at the columns {', '.join(names[:NAMED])}{more}" if names else ""
+
+
+def _is_of_a_value(error: Exception) -> bool:
+    """Whether code of a value itself raised it, such as its ``__float__``: it may say anything about it."""
+    trace, module = error.__traceback__, ""
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    return module.partition(".")[0] not in READERS
+
+
+def numbers(y: AnyArray, name: str = "y") -> Array:
     """The response as floats."""
-    with unquoted("y"):
+    with unquoted(name):
         return np.asarray(y, dtype=np.float64)
 
 

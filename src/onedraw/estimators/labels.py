@@ -73,10 +73,14 @@ def codes(classes: tuple[Any, ...], y: AnyArray) -> Array:
     """The position of each label among the classes. The error quotes the classes, never a label."""
     check_labels(y)
     known = np.array(classes)
-    order = np.argsort(known)
     try:
-        places = order[np.minimum(np.searchsorted(known, y, sorter=order), len(known) - 1)]
-        found = known[places] == y
+        if len(known) == 2 and len(y):
+            places = np.asarray(known[1] == y)
+            found = places | (known[0] == y)
+        else:
+            order = np.argsort(known)
+            places = order[np.minimum(np.searchsorted(known, y, sorter=order), len(known) - 1)]
+            found = known[places] == y
     except TypeError:  # text and something else have no order
         places, found = np.zeros(len(y), dtype=np.intp), np.zeros(len(y), dtype=bool)
     if not np.all(found):

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from onedraw.advice import Declare, Set
+from onedraw._extras import optional
+from onedraw.advice import Declare, Do, Set
 from onedraw.columns import DROP, Columns
 from onedraw.columns.names import no_such_column
 from onedraw.errors import InvalidInput
@@ -30,11 +31,32 @@ COPIES = 3
 
 def is_large(X: Any) -> bool:
     """Whether a table is read where it lies, whatever its size."""
-    return arrow.is_arrow(X) or _is_dask(X)
+    return arrow.is_arrow(X) or is_dask(X)
 
 
-def _is_dask(X: Any) -> bool:
+def is_dask(X: Any) -> bool:
+    """Whether a table lies on a cluster: a Dask frame, series or array."""
     return type(X).__module__.partition(".")[0].startswith("dask") and hasattr(X, "to_delayed")
+
+
+def on_cluster(X: Any, y: Any) -> tuple[Any, str]:
+    """Features and a response that lie on a cluster, as one Dask data frame and the name of its response."""
+    frames = optional("dask.dataframe", "Reading from a cluster", "dask")
+    if not is_dask(y):
+        raise InvalidInput(
+            f"Expected a response that lies on the cluster as its features do, got {type(y).__name__}.",
+            advice=Do("give a Dask array or series, or a frame that holds both with target="),
+        )
+    if not hasattr(X, "columns"):
+        X = frames.from_dask_array(X.rechunk({1: -1}), columns=[f"x{i}" for i in range(X.shape[1])])
+    if not hasattr(y, "name") or not hasattr(y, "to_frame"):
+        y = frames.from_dask_array(y, columns="response")
+    name = str(y.name or "response")
+    if name in map(str, X.columns):
+        raise InvalidInput(
+            f"Expected a response that is no feature, got {name!r} as both. Rename one of them."
+        )
+    return X.assign(**{name: y}), name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,25 +80,27 @@ class Place:
                 f"Expected the name of the response, as {type(X).__name__} holds it with the features.",
                 advice=Set("target", note=" in fit(table, target=...)"),
             )
-        if not (arrow.is_arrow(X) or _is_dask(X) or hasattr(X, "__arrow_c_stream__")):
+        on_workers = is_dask(X) and hasattr(X, "columns")
+        if not (arrow.is_arrow(X) or on_workers or hasattr(X, "__arrow_c_stream__")):
             raise InvalidInput(
                 "Expected a table with named columns (a frame, an Arrow table or dataset, a Dask frame) with "
                 f"target={name!r}, got {type(X).__name__}."
             )
-        if not arrow.is_arrow(X) and not _is_dask(X):
+        if not (arrow.is_arrow(X) or on_workers):
             X = arrow.in_arrow(X)
-        names = tuple(map(str, X.columns)) if _is_dask(X) else arrow.names_of(X)
+        names = tuple(map(str, X.columns)) if on_workers else arrow.names_of(X)
         if name not in names:
             raise no_such_column(name, names)
         return cls(table=X, columns=replace(columns, target=replace(columns.target, name=name)), names=names)
 
-    def header(self, *, public: bool) -> Header:
+    def header(self, *, public: bool, counted: int | None = None) -> Header:
         """Names of all columns but the target and, if it is public, the number of rows."""
         features = tuple(name for name in self.names if name != self.columns.target.name)
         if not public:
             return Header(features=features)
-        count = len(self.table) if _is_dask(self.table) else arrow.count_rows(self.table)
-        return Header(features=features, num_records=count)
+        if counted is None:
+            counted = len(self.table) if is_dask(self.table) else arrow.count_rows(self.table)
+        return Header(features=features, num_records=counted)
 
     def encoding(self) -> Any:
         """How rows become features; a declaration that needs them all in memory is refused."""
@@ -96,10 +120,11 @@ class Place:
 
     def read(self, kind: type, encoding: Any, model: Any, memory: int = 0) -> Any:
         """The table of records in working units; one block of them, if that takes ``memory`` at most."""
-        used = (*(source.name for source in encoding.sources), str(self.columns.target.name))
+        used = (*(source.name for source in encoding.all_sources), str(self.columns.target.name))
         reading = Reading(columns=self.columns, encoding=encoding, model=model, kind=kind)
-        empty = Records(features=np.empty((0, model.num_features)), response=np.empty(0))
-        if _is_dask(self.table):
+        offset = None if encoding.offset is None else np.empty(0)
+        empty = Records(features=np.empty((0, model.num_features)), response=np.empty(0), offset=offset)
+        if is_dask(self.table):
             return Cluster.of(self.table[list(used)].to_delayed(), reading, empty)
         source = arrow.ArrowSource.of(self.table, used)
         if _size(source.num_records, model) <= memory:
@@ -123,14 +148,15 @@ class Reading:
     """The estimator, which knows the coding of its response."""
 
     def __call__(self, piece: Any) -> Records:
-        features, target = encoded(self.columns, self.encoding, piece, None, self.model)
-        return in_working_units(self.kind(), features, target, self.model)
+        found = encoded(self.columns, self.encoding, piece, None, self.model)
+        return in_working_units(self.kind(), *found, self.model)
 
 
-def in_working_units(estimator: Any, features: Any, target: Any, model: Any) -> Records:
-    """Records of features and a response as they stand in the table."""
+def in_working_units(estimator: Any, features: Any, target: Any, exposure: Any, model: Any) -> Records:
+    """Records of features, a response and maybe an exposure (or offset) as they stand in the table."""
     with silent():
         response = estimator._coded(target, model)
         # Held before they are checked: in working units a finite number may overflow.
         features, response = held(model.scale_features(features)), held(model.scale_response(response))
-        return Records(features=features, response=response)
+        offset = None if exposure is None else model.scale_offset(exposure)
+        return Records(features=features, response=response, offset=offset, known=True)

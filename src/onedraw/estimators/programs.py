@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
+from onedraw._progress import showing
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
 from onedraw.ledger import Ledger
@@ -109,13 +110,14 @@ class PrivateModel:
                 arrays with one row per record.
             random_state: None draws from the operating system's secure source; a seed is for tests.
         """
-        return publish(
-            self.plan(records),
-            lambda: Private(Columns.read(records)),
-            ledger=self.ledger,
-            dataset=self.dataset,
-            random_state=random_state,
-        )
+        with showing():
+            return publish(
+                self.plan(records),
+                lambda: Private(Columns.read(records)),
+                ledger=self.ledger,
+                dataset=self.dataset,
+                random_state=random_state,
+            )
 
     def _request(self) -> Request:
         return Request(

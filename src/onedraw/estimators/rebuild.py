@@ -69,6 +69,7 @@ def _options(release: Release) -> dict[str, Any]:
         "draws": 1 if mechanism.requirements.draws == "one" else guarantee.draws,
         "feature_bounds": None if model.feature_bounds is None else list(model.feature_bounds),
         "target_bounds": model.target_bounds,
+        "exposure_bounds": None if getattr(model, "offset", None) is None else model.offset.exposures,
         "classes": None if model.classes is None else list(model.classes),
         **model.family.to_dict(),
     }

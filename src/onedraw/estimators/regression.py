@@ -14,7 +14,7 @@ from onedraw.errors import InvalidInput
 from onedraw.estimators.base import PrivateEstimator
 from onedraw.families import Family
 from onedraw.inference import WaldTest
-from onedraw.model import Bounds, RegressionModel
+from onedraw.model import Bounds, Offset, RegressionModel
 from onedraw.types import Array
 from onedraw.uncertainty import Intervals, point_estimate, summarise
 from onedraw.uncertainty.from_curvature import Contrasts, ReleasedInference, inference_of
@@ -37,6 +37,7 @@ class Regression(PrivateEstimator):
         *,
         classes: tuple[Any, ...] | None = None,
         target_bounds: Bounds | None = None,
+        offset: Offset | None = None,
     ) -> RegressionModel:
         """The public description of a regression with this family."""
         if not isinstance(self.fit_intercept, bool | np.bool_):
@@ -50,6 +51,7 @@ class Regression(PrivateEstimator):
             classes=classes,
             feature_bounds=self._bounds(features),
             target_bounds=target_bounds,
+            offset=offset,
         )
 
     # -- uncertainty, from the release alone

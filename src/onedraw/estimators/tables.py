@@ -81,6 +81,17 @@ def check_declared(estimator: Any, columns: Columns) -> None:
                 f"{type(estimator).__name__} has no use for {option}, which the target declares.",
                 advice=LeaveOut(option),
             )
+    if getattr(estimator, "exposure_bounds", None) is not None:
+        raise InvalidInput(
+            "Both exposure_bounds and columns were given; a column of exposures is declared by "
+            "Columns(exposure=...).",
+            advice=LeaveOut("exposure_bounds"),
+        )
+    if estimator._encoding().offset is not None and "exposure_bounds" not in names:
+        raise InvalidInput(
+            f"{type(estimator).__name__} has no use for an exposure or offset, which the columns name; the "
+            "regressions of counts have."
+        )
     drops = estimator._encoding().drops or DROP in target.rules
     if drops and estimator._request().num_records_is_public:
         raise InvalidInput(
@@ -90,8 +101,13 @@ def check_declared(estimator: Any, columns: Columns) -> None:
         )
 
 
-def encoded(columns: Columns, encoding: Any, X: Any, y: Any, model: Any) -> tuple[Array, AnyArray]:
-    """Features and response by the declared rules, of the rows that stay; y is None if X holds it."""
+def encoded(
+    columns: Columns, encoding: Any, X: Any, y: Any, model: Any
+) -> tuple[Array, AnyArray, Array | None]:
+    """Features, response and offset column, if there is one, by the declared rules, of the rows that stay.
+
+    y is None if X holds it.
+    """
     target = columns.target
     values = X[target.name] if y is None else y
     counts = model.classes is None and not model.family.in_support(np.array([0.5])).all()
@@ -100,10 +116,13 @@ def encoded(columns: Columns, encoding: Any, X: Any, y: Any, model: Any) -> tupl
         response, stays = encode_response(
             values, target, encoding.reader, target.name or "y", classes=model.classes, counts=counts
         )
+        offset, counted = encoding.encode_offset(X)
     if len(keep) != len(stays):
         raise inconsistent()
-    keep &= stays
-    return (features, response) if keep.all() else (features[keep], response[keep])
+    keep &= stays if counted is None else stays & counted
+    if keep.all():
+        return features, response, offset
+    return features[keep], response[keep], None if offset is None else offset[keep]
 
 
 def check_target(columns: Columns, X: Any) -> None:

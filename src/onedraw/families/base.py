@@ -260,6 +260,10 @@ class Family(ABC):
     """What the exponential of a coefficient is called, where it has a meaning."""
     exponential_intercept: ClassVar[str] = ""
     """What the exponential of an intercept is, where that of a coefficient is a ratio."""
+    is_canonical: ClassVar[bool] = False
+    """Whether the variance of a response is the slope of its mean in the predictor, whatever that is."""
+    takes_offset: ClassVar[bool] = False
+    """Whether a known number may be added to the predictor of each record, such as the log of an exposure."""
     has_intervals: ClassVar[bool] = False
     """Whether all that intervals need is known."""
     usual_spread: ClassVar[float] = 1.0

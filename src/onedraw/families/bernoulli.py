@@ -52,6 +52,7 @@ class Bernoulli(MassFunction):
 
     name: ClassVar[str] = "bernoulli"
     kind: ClassVar[str] = "logistic"
+    is_canonical: ClassVar[bool] = True
     response: ClassVar[str] = "zeros and ones"
     response_remedy: ClassVar[str] = "Encode the two classes as 0 and 1."
     handy_betas: ClassVar[tuple[float, ...]] = (1.5, 2.0, 2.5)

@@ -58,6 +58,7 @@ class Categorical(MassFunction):
 
     name: ClassVar[str] = "categorical"
     kind: ClassVar[str] = "multinomial"
+    is_canonical: ClassVar[bool] = True
     options: ClassVar[Mapping[str, Option]] = MappingProxyType(
         {"num_classes": Option(field="num_classes", default=3, minimum=2, about="Number of classes.")}
     )

@@ -55,6 +55,7 @@ class CountFamily(MassFunction):
     response_remedy: ClassVar[str] = "Use a linear regression for a continuous response."
     has_intervals: ClassVar[bool] = True
     ratio: ClassVar[str | None] = "rate ratio"
+    takes_offset: ClassVar[bool] = True
     exponential_intercept: ClassVar[str] = "the mean count where every feature is 0"
     usual_spread: ClassVar[float] = 0.5
 

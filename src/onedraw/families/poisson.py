@@ -41,6 +41,7 @@ class Poisson(CountFamily):
 
     name: ClassVar[str] = "poisson"
     kind: ClassVar[str] = "poisson"
+    is_canonical: ClassVar[bool] = True
     has_cell_bounds: ClassVar[bool] = True
     question: ClassVar[str | None] = "rate"
     question_assumes: ClassVar[str] = "counts are independent and vary as Poisson ones do"

@@ -38,6 +38,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onedraw.cautions import rounded
 from onedraw.errors import InvalidInput
 from onedraw.inference.components import solved
 from onedraw.inference.curvature import row_law
@@ -187,23 +188,26 @@ def _reason(released: Released, law: NormalMixture, inflation: Array, hidden: fl
     if largest <= INFLATION and half <= released.useful and hidden <= HIDDEN:
         return None
     if half > released.useful:
-        factor = half / released.useful
         return (
-            f"A 95% interval would reach {half:.1f} to either side in working units, more than the "
-            f"{released.useful:g} that could be of use. About {factor:.1f} times the records, or "
-            f"{factor:.1f} times epsilon, would give intervals."
+            f"A 95% interval would reach {half:.3g} to either side for half the range of a feature, more "
+            f"than the {released.useful:g} that could be of use. {_least(half / released.useful)}"
         )
     if largest <= INFLATION:
-        factor = max(1.2, hidden / HIDDEN)
         return (
-            "The noise of the released curvature hides how much a feature varies. About "
-            f"{factor:.1f} times the records, or {factor:.1f} times epsilon, would give intervals."
+            f"The noise of the released curvature hides how much a feature varies. {_least(hidden / HIDDEN)}"
         )
-    # The part of the width that is due to the curvature's noise falls at least like that noise, which is
-    # 1/(n epsilon) relative to the curvature.
-    factor = max(1.2, (largest - 1.0) / (INFLATION - 1.0))
+    # The part of the width that is due to the curvature's noise falls like that noise, which is 1/(n epsilon)
+    # relative to the curvature; the more slowly, the more of the width the prior still hides.
     return (
         f"The noise of the released curvature hides it: intervals would be {largest:.1f} times as wide as "
-        f"with a known curvature, mostly by assumption. About {factor:.1f} times the records, or "
-        f"{factor:.1f} times epsilon, would give intervals."
+        f"with a known curvature, mostly by assumption. {_least((largest - 1.0) / (INFLATION - 1.0))}"
+    )
+
+
+def _least(factor: float) -> str:
+    """What intervals would take; a bound from below, as a release that hides much hides also how much."""
+    return (
+        f"It would take {rounded(max(1.2, factor))} times the records, or epsilon, at least: more where "
+        "columns nearly repeat one another, or a category is rare. Leave such columns out, or merge such "
+        "categories."
     )

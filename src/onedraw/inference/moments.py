@@ -121,6 +121,18 @@ class MomentSpace:
             log_count=free[:, self.pairs + self.scales],
         )
 
+    def of_correlations(self, correlations: Array) -> tuple[Array, Array, Array]:
+        """Coordinates w (B, pairs) and logit psi (B,) of correlations C (B, p, p), and the radii (B, p).
+
+        Many psi give the same C; this one is half of its smallest eigenvalue.
+        """
+        unique = 0.5 * np.linalg.eigvalsh(correlations)[:, 0]
+        common = (correlations - unique[:, None, None] * np.eye(self.dim)) / (1.0 - unique)[:, None, None]
+        factor = np.linalg.cholesky(common)
+        ratios = factor / np.diagonal(factor, axis1=1, axis2=2)[:, :, None]
+        rows, columns = np.tril_indices(self.dim, -1)
+        return ratios[:, rows, columns], special.logit(unique), np.sqrt((ratios**2).sum(2))
+
     def log_prior(self, free: Array, point: MomentPoint) -> tuple[Array, Array]:
         """The log prior density (B,), up to a constant, and its gradient (B, size)."""
         gradient = np.zeros_like(free)

@@ -25,6 +25,8 @@ from onedraw.inference.weight import Weight
 from onedraw.types import Array
 
 CHAINS = 8
+LEAST_EIGENVALUE = (0.01, 0.5)
+"""Of the correlations where chains start, between which the size of the noise decides."""
 SCHEDULE = Schedule()
 FINEST = 0.01
 """The smallest noise that is taken at its word, relative to the smallest diagonal entry: rows are not normal
@@ -85,7 +87,11 @@ def _summed(matrix: Array, dim: int) -> tuple[Array, float]:
 def _start(
     space: MomentSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
 ) -> tuple[Array, Array]:
-    """Where chains start, and rough posterior precisions: only the speed of the sampler depends on them."""
+    """Where chains start, and rough posterior precisions: only the speed of the sampler depends on them.
+
+    They start at the correlations of the released matrix. A chain that starts at none, where many records
+    show strong ones, overshoots to singular correlations and is still there when the warm-up ends.
+    """
     p, pairs, scales = space.dim, space.pairs, space.scales
     size = np.diagonal(matrix, axis1=1, axis2=2)
     unit = np.maximum(size[:, 0] if space.intercept else size.mean(1), 0.02 * count)
@@ -94,8 +100,24 @@ def _start(
     start[:, pairs : pairs + scales] = np.log(relative[:, p - scales :])
     rows, columns = np.tril_indices(p, -1)
     geometric = np.sqrt(relative[:, rows] * relative[:, columns])
-    precision[:, :pairs] = 2.0 * p + (unit[:, None] * geometric / offdiagonal_sd[:, None]) ** 2
+    told = unit[:, None] * geometric / offdiagonal_sd[:, None]
+    if p > 1:
+        diagonal = np.sqrt(unit[:, None] * relative)
+        noise = 2.0 * np.sqrt(p) / np.median(told, axis=1)
+        correlations = _bounded(matrix / (diagonal[:, :, None] * diagonal[:, None, :]), noise)
+        start[:, :pairs], start[:, -1], radius = space.of_correlations(correlations)
+        told = told / radius[:, rows]
+    precision[:, :pairs] = 2.0 * p + told**2
     signal = (unit[:, None] * relative / diagonal_sd[:, None]) ** 2
     precision[:, pairs : pairs + scales] = 1.0 + signal[:, p - scales :]
     precision[:, pairs + scales] = 1.0 / space.count_sd**2 + signal.sum(1)
     return start, precision
+
+
+def _bounded(matrix: Array, noise: Array) -> Array:
+    """Correlations (R, p, p) near the given ones, with no eigenvalue far below the noise's (R,)."""
+    values, vectors = np.linalg.eigh(matrix)
+    values = np.maximum(values, np.clip(noise, *LEAST_EIGENVALUE)[:, None])
+    out = (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
+    size = np.sqrt(np.diagonal(out, axis1=1, axis2=2))
+    return np.asarray(out / (size[:, :, None] * size[:, None, :]))

@@ -75,6 +75,7 @@ class Requirements:
         floating: what is drawn in floating point, so that its law on the public grid is that of the proof up
             to rounding; "" where every number that noise is added to, and the noise, is whole and exact.
         intercept_only: whether it estimates a single number.
+        offset: whether records may bring an offset or exposure.
         prefer: when to prefer it.
     """
 
@@ -87,6 +88,7 @@ class Requirements:
     exact_draw: bool = False
     floating: str = "all of its randomness"
     intercept_only: bool = False
+    offset: bool = False
     prefer: str
 
     @property
@@ -266,6 +268,8 @@ class Mechanism(ABC):
                 f"{records.features.shape[1]}."
             )
         self.model.family.check_response(records.response)
+        if (getattr(self.model, "offset", None) is None) != (getattr(records, "offset", None) is None):
+            raise InvalidInput("Expected records with an offset where the model has one, and only there.")
 
     @property
     def reads_anywhere(self) -> bool:
@@ -294,6 +298,11 @@ class Mechanism(ABC):
             raise InvalidInput(
                 f"{mechanism} is for these models: {listed}; got a {model.kind} model.",
                 advice=Do("choose another mechanism"),
+            )
+        if getattr(model, "offset", None) is not None and not required.offset:
+            raise InvalidInput(
+                f"{mechanism} has no place for an exposure or offset.",
+                advice=Set("mechanism", "tilted_fit", note=", which has"),
             )
         if required.intercept_only and (model.num_features or not model.fit_intercept):
             raise InvalidInput(

@@ -209,4 +209,4 @@ class Shrinking:
         design = bounded_design(
             records.features, fit_intercept=self.fit_intercept, feature_norm=self.feature_norm
         )
-        return Rows(design=design / self.unit, weight=None, geometry="ball", response=records.response)
+        return Rows(features=design / self.unit, weight=None, geometry="ball", response=records.response)

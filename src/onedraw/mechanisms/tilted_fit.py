@@ -3,13 +3,14 @@
 
 Released is the minimiser of
 
-    sum_i omega_i f(y_i, z_i.theta) + (R/2) |theta - theta_0|^2 + b.theta
+    sum_i omega_i f(y_i, z_i.theta + o_i) + (R/2) |theta - theta_0|^2 + b.theta
 
 with a random b of known law, a public ridge R, and weights omega that keep far-out rows from counting too
-much. Its error is that of the non-private fit plus noise of order p/(n epsilon). With ``inference`` a noisy
-curvature of the objective at the minimiser is released as well: together they give intervals, and estimates
-without the pull of the ridge, which are then released in place of the minimiser. A model with a
-residual scale adds the total of its squared scores, robust errors the matrix of their products.
+much; o is the offset of a record (of counts, the logarithm of its exposure), 0 where it has none. The error
+is that of the non-private fit plus noise of order p/(n epsilon). With ``inference`` a noisy curvature of the
+objective at the minimiser is released as well: together they give intervals, and estimates without the pull
+of the ridge, which are then released in place of the minimiser. A model with a residual scale adds the total
+of its squared scores, robust errors the matrix of their products.
 
 Guarantee:
     Pure epsilon-DP for every data set, without bounds on features or response, under both relations and with
@@ -45,7 +46,6 @@ import numpy as np
 from onedraw._validate import one_of, positive
 from onedraw.advice import Caution, Set
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms._inference_rule import expected_intervals
 from onedraw.mechanisms.base import SOLVED, Computed, Mechanism, Requirements, uncalibrated
 from onedraw.privacy.request import Request
 from onedraw.release import Grid, Statistic, coefficient_step, scale_step
@@ -60,10 +60,11 @@ from onedraw.tilted.scores import ScoreProducts, TotalScore
 from onedraw.tilted.solver import AtPoint
 from onedraw.tilted.sums import SlopeAndCurvature
 from onedraw.tilted.terms import Terms
-from onedraw.tilted.units import SizeCounts, UnitTerms
+from onedraw.tilted.units import UnitTerms
 from onedraw.tilted.unpulled import unpulled
 from onedraw.tilted.weights import Weighing
 from onedraw.types import Array
+from onedraw.uncertainty.beforehand import expected_intervals
 
 AUTO, ROBUST = "auto", "robust"
 CURVATURE_SHARE = 0.2
@@ -112,6 +113,7 @@ class TiltedFit(Mechanism):
     requirements: ClassVar[Requirements] = Requirements(
         families=tuple(RECIPES),
         delta="optional",
+        offset=True,
         prefer="accuracy: its noise vanishes as the number of records grows",
     )
 
@@ -177,7 +179,11 @@ class TiltedFit(Mechanism):
         elif self.inference is False or known.reason:
             return replace(whole, raw=True), None, known.reason if self.inference == AUTO else ""
         spent = (2.0 if self.inference == ROBUST else 1.0) * self.curvature_share
-        remark = f"{spent:.3g} of epsilon goes to what intervals need (the option inference)."
+        remark = (
+            f"{spent:.0%} of epsilon goes to what intervals need (the option inference). Where columns "
+            "nearly repeat one another, or a category is rare, they may be refused all the same: only the "
+            "release tells."
+        )
         return whole.part(1.0 - spent), whole.part(self.curvature_share), remark
 
     @property
@@ -201,6 +207,13 @@ class TiltedFit(Mechanism):
         if self.terms_of_fit is None:
             raise uncalibrated()
         return self.terms_of_fit
+
+    @property
+    def own_assumptions(self) -> tuple[str, ...]:
+        offset = self.model.offset
+        if offset is None or offset.is_log:
+            return ()
+        return (f"Exposures ({offset.name!r}) below {offset.bounds[0]:g} count as {offset.bounds[0]:g}.",)
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
@@ -241,7 +254,7 @@ class TiltedFit(Mechanism):
         def fitted(units: tuple[float, ...], table: Table) -> Computed:
             return self._fitted(units, table, rng)
 
-        return staged(records, SizeCounts(), chosen, fitted, look)
+        return staged(records, terms_of_units.kernel, chosen, fitted, look)
 
     def _fitted(self, given: tuple[float, ...], records: Table, rng: np.random.Generator) -> Computed:
         """The fit of features that are divided by these numbers: public or private, 1 within bounds."""

@@ -3,6 +3,7 @@
 
 from onedraw.model.base import Bounds, PublicModel, unit_map
 from onedraw.model.network import Layers, NetworkModel, NetworkParameters
+from onedraw.model.offset import Offset
 from onedraw.model.read import read_model
 from onedraw.model.regression import Parameters, RegressionModel
 from onedraw.model.sites import SiteParameters, SitesModel
@@ -12,6 +13,7 @@ __all__ = [
     "Layers",
     "NetworkModel",
     "NetworkParameters",
+    "Offset",
     "Parameters",
     "PublicModel",
     "RegressionModel",

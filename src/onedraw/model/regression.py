@@ -37,6 +37,7 @@ from onedraw.model.base import (
     to_working,
     unit_map,
 )
+from onedraw.model.offset import Offset
 from onedraw.types import Array
 
 
@@ -68,12 +69,16 @@ class RegressionModel:
     target_bounds: Bounds | None = None
     has_scale: bool = False
     """Whether the family's scale is among the parameters, as the last of them."""
+    offset: Offset | None = None
+    """What is added to the predictors, where each record has something to add."""
 
     form: ClassVar[str] = "regression"
 
     def __post_init__(self) -> None:
         if self.has_scale and not self.family.has_scale:
             raise InvalidInput(f"The {self.family.name} family has no scale, got has_scale=True.")
+        if self.offset is not None and not self.family.takes_offset:
+            raise InvalidInput(f"A {self.kind} model has no exposure and no offset; those of counts have.")
         if self.classes is None and self.family.num_predictors > 1:
             raise InvalidInput(f"A {self.kind} model needs the labels of its classes: classes=(...).")
         if self.classes is not None:
@@ -92,6 +97,11 @@ class RegressionModel:
     def kind(self) -> str:
         """What users call such a model: "logistic", "linear" and so on."""
         return self.family.kind
+
+    def describe(self) -> str:
+        """Which regression this is and what its coefficients are of, in words."""
+        told = str(self.family.describe(self.classes))
+        return told if self.offset is None else f"{told}; {self.offset.told}"
 
     @property
     def scale_floor(self) -> float | None:
@@ -139,6 +149,11 @@ class RegressionModel:
         """The response in working units; not clipped either."""
         return response_to_working(response, self.target_bounds, self.fit_intercept)
 
+    def scale_offset(self, values: Array) -> Array:
+        """The offset in working units, from exposures (or offsets) as they stand in the table."""
+        assert self.offset is not None
+        return self.offset.working(values, self.fit_intercept)
+
     # -- and back
 
     def original_units(self, draws: Array) -> Parameters:
@@ -157,6 +172,8 @@ class RegressionModel:
         centre, half = feature_map(self.feature_bounds, self.num_features, self.fit_intercept)
         coef = coef / half
         intercept = intercept - coef @ centre
+        if self.offset is not None:
+            intercept = intercept - self.offset.centre(self.fit_intercept)
         if self.target_bounds is not None:
             target_centre, target_half = unit_map(self.target_bounds, self.fit_intercept)
             coef, intercept = coef * target_half, intercept * target_half + target_centre
@@ -176,6 +193,7 @@ class RegressionModel:
             "fit_intercept": self.fit_intercept,
             "has_scale": self.has_scale,
             **facts_to_json(self),
+            **({} if self.offset is None else {"offset": self.offset.to_dict()}),
         }
 
     @classmethod
@@ -185,5 +203,6 @@ class RegressionModel:
             family=read_family(values["family"]),
             fit_intercept=values["fit_intercept"],
             has_scale=values["has_scale"],
+            offset=None if values.get("offset") is None else Offset.from_dict(values["offset"]),
             **facts_from_json(values),
         )

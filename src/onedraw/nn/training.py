@@ -8,7 +8,8 @@ hands the result to an optimiser.
 Guarantee:
     What the data touch in T steps is the mechanism of ``onedraw.privacy.subsampled``; everything else
     (optimiser, gradients of priors, projections, what is made of the last parameters) is computed from its
-    outputs and public numbers, and costs nothing. Sums are divided by the declared size of a batch, not by the true one.
+    outputs and public numbers, and costs nothing. Sums are divided by the declared size of a batch, not by
+    the true one.
 
     Gradients are clipped a millionth below C, far more than the rounding of norms and of sums. A gradient
     that is not a number, or whose norm overflows, counts as 0.
@@ -40,6 +41,7 @@ from typing import Any
 import numpy as np
 
 from onedraw._extras import optional
+from onedraw._progress import progress
 from onedraw.nn.objectives import Objective
 from onedraw.privacy.subsampled import Sampling
 from onedraw.records import Records
@@ -91,7 +93,7 @@ def train(objective: Objective, start: Array, records: Records, run: Run, rng: n
     """The last parameters (p,) of a run from ``start``. Differentially private, but off the public grid."""
     jax_numpy = modules().jax.numpy
     together = _steps_together(run.physical * records.features.shape[1])
-    with _quiet_double_precision():
+    with _quiet_double_precision(), progress("Training", run.sampling.steps) as count:
         advance, begin = _compiled(objective, run.optimiser)
         parameters = objective.project(jax_numpy.asarray(start))
         state = begin(parameters)
@@ -110,6 +112,7 @@ def train(objective: Objective, start: Array, records: Records, run: Run, rng: n
                 run.expected,
                 run.learning_rate,
             )
+            count(len(steps))
         return np.array(parameters)
 
 

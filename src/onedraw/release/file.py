@@ -244,7 +244,7 @@ def _read(path: str, largest: int) -> str:
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise ReleaseFormatError(
             f"Cannot read a release from {shortened(path, 200)!r} ({reason}). "
-            "Give the path of a file written by to_json, or its text."
+            "Give the path of a release file, as a fit writes it, or its text."
         ) from error
 
 

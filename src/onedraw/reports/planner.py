@@ -24,13 +24,13 @@ from functools import cache
 import numpy as np
 
 from onedraw.cautions import FEWEST_PER_PARAMETER
-from onedraw.mechanisms._inference_rule import USUAL
 from onedraw.mechanisms.tilted_fit import CURVATURE_SHARE
 from onedraw.privacy.meaning import percent, posterior
 from onedraw.release.html import Markup, element, joined
 from onedraw.reports.style import page
 from onedraw.tilted.calibration import calibrate
 from onedraw.tilted.losses import Logistic
+from onedraw.uncertainty.beforehand import USUAL
 
 CURVATURE = 0.2066
 """E p (1 - p) for a normal predictor of spread 1; uniform features on [-1, 1] have a variance of a third."""

@@ -9,10 +9,13 @@ itself, in a region in which that can be trusted [Conn, Gould & Toint 2000, algo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy import linalg
 
 from onedraw.posterior import Posterior
+from onedraw.samplers.corrected import Corrected
 from onedraw.samplers.envelope import Mixture
 from onedraw.samplers.modes import Mode
 from onedraw.types import Array
@@ -21,6 +24,10 @@ CLIMB_STEPS = 12
 TOP_STEPS = 30
 GAIN_LEFT = 1e-3
 """Nats still to gain, by the model of the ratio, at which an ascent ends."""
+ROUGH_GAIN_LEFT = 0.02
+MANY_PARAMETERS, LOOKED_AT_PER_PARAMETER, FEWEST_LOOKS = 32, 40, 8
+"""From so many parameters on, so many records are looked at, if all are that many times more."""
+SAME = 0.1  # standard deviations from a top at which a climb has come to it
 APART = 1.0  # squared standard deviations between points that count as two peaks
 KINK_RADII, KINK_TRIES = 4.0 * 0.5 ** np.arange(8.0), 32  # in standard deviations of the mode
 
@@ -59,23 +66,58 @@ def climb_ratio(
     return points[kept], value[kept]
 
 
+def all_to_the_top(
+    posterior: Posterior, mixture: Mixture, starts: Array, mode: Mode, rng: np.random.Generator
+) -> list[tuple[float, Array]]:
+    """``to_the_top`` from each start.
+
+    With many parameters the curvature is most of what a step costs. There a climb goes by the true ratio and
+    its gradient with a curvature of few records until little is left to gain, and by the true curvature from
+    there on. A climb that comes to a top that is known ends there.
+    """
+    size = LOOKED_AT_PER_PARAMETER * posterior.dim
+    rough = None
+    if posterior.dim >= MANY_PARAMETERS and posterior.num_records >= FEWEST_LOOKS * size:
+        centre = posterior.local_quadratic(mode.location)
+        rough = Corrected.at(posterior.subsample(size, rng), mode.location, centre, FEWEST_LOOKS)
+    tops: list[tuple[float, Array]] = []
+    for start in starts:
+        if rough is not None:
+            start = to_the_top(posterior, mixture, start, mode, known=tops, rough=rough)[1]
+        tops.append(to_the_top(posterior, mixture, start, mode, known=tops))
+    return tops
+
+
 @np.errstate(over="ignore", invalid="ignore")  # of columns of any size; what is not finite ends the climb
-def to_the_top(posterior: Posterior, mixture: Mixture, start: Array, mode: Mode) -> tuple[float, Array]:
+def to_the_top(
+    posterior: Posterior,
+    mixture: Mixture,
+    start: Array,
+    mode: Mode,
+    *,
+    known: Sequence[tuple[float, Array]] = (),
+    rough: Posterior | None = None,
+) -> tuple[float, Array]:
     """The log ratio at the top of the peak on whose slope ``start`` lies, and where that is.
 
-    Lengths are in standard deviations of the ``mode``. Each step looks at the data once.
+    Lengths are in standard deviations of the ``mode``. Each step looks at the data once. A climb ends at a
+    top that is ``known``; with a ``rough`` posterior, which gives the curvature, near one.
     """
     root = np.asarray(np.linalg.cholesky(mode.precision), dtype=float)
+    enough = GAIN_LEFT if rough is None else ROUGH_GAIN_LEFT
     theta, radius = start, 1.0
-    value, slope, bend = ratio_quadratic(posterior, mixture, theta, root)
+    value, slope, bend = ratio_quadratic(posterior, mixture, theta, root, rough)
     for _ in range(TOP_STEPS):
+        for height, top in known:
+            if np.linalg.norm((theta - top) @ root) < SAME:
+                return height, top
         if not (np.isfinite(bend).all() and np.isfinite(slope).all()):
             break
         step, gain = trusted_step(slope, bend, radius)
-        if gain < GAIN_LEFT:
+        if gain < enough:
             break
         tried = theta + linalg.solve_triangular(root, step, lower=True, trans="T")
-        found = ratio_quadratic(posterior, mixture, tried, root)
+        found = ratio_quadratic(posterior, mixture, tried, root, rough)
         if found[0] > value + 0.75 * gain and np.linalg.norm(step) > 0.9 * radius:
             radius *= 2.5
         elif not found[0] > value + 0.25 * gain:
@@ -98,11 +140,13 @@ def trusted_step(slope: Array, bend: Array, radius: float) -> tuple[Array, float
 
 
 def ratio_quadratic(
-    posterior: Posterior, mixture: Mixture, theta: Array, root: Array
+    posterior: Posterior, mixture: Mixture, theta: Array, root: Array, rough: Posterior | None = None
 ) -> tuple[float, Array, Array]:
     """The log ratio, its gradient and minus its second derivatives, in standard deviations; -inf and zeros
-    outside the prior's support."""
-    value, gradient, hessian = posterior.local_quadratic(theta)
+    outside the prior's support. A ``rough`` posterior gives the second derivatives."""
+    value, gradient, hessian = (posterior if rough is None else rough).local_quadratic(theta)
+    if rough is not None:
+        (value,), (gradient,) = posterior.log_density_and_gradient(theta[None, :])
     value -= float(mixture.log_density(theta[None, :])[0])
     gradient = gradient - mixture.gradient(theta[None, :])[0]
     hessian = hessian + mixture.hessian(theta)

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mode and the envelope of a posterior with many more records than a look, in three scans of them.
 
-The look stands in for all records, corrected by a quadratic so that its log density, gradient and curvature
-at a point are those of all of them (``Corrected``). What is left wrong are third derivatives, by the sampling
-error of the look [Jordan, Lee & Yang 2019], which a few standard deviations from the point is next to
-nothing. So the mode of a correction at the look's mode is the mode: one scan for that, a second one that
-verifies it and gives the correction there; on that the envelope is fitted and the largest ratio searched
-for; and a third scan takes the true ratio and its slope at the tops that were found.
+The look stands in for all records, corrected by a quadratic (``Corrected``). So the mode of a correction at
+the look's mode is the mode: one scan for that, a second one that verifies it and gives the correction there;
+on that the envelope is fitted and the largest ratio searched for; and a third scan takes the true ratio and
+its slope at the tops that were found.
 
 Where anything is not as it should be (several modes, kinks, a mode that is not one, an envelope that fits
 badly, a ratio that still rises) the ordinary search goes on over all records. Nothing rests on the look: an
@@ -15,77 +13,21 @@ exact draw does not depend on the envelope, and the bound is taken from true rat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
-
 import numpy as np
 from scipy import linalg
 
 from onedraw.posterior import Posterior
 from onedraw.samplers.ascent import ratio_quadratic, to_the_top, trusted_step
+from onedraw.samplers.corrected import Corrected
 from onedraw.samplers.envelope import Mixture
 from onedraw.samplers.fitting import GOOD_ACCEPTANCE, PILOT, Fit, judged, laplace_mixture, tops_of
 from onedraw.samplers.modes import NEARLY_THERE, Mode, climb, is_skewed, positive_definite, sampled_modes
 from onedraw.tables import base
-from onedraw.types import Array
 
 FEWEST_LOOKS = 2
 """Of records: from so many looks on it is worth it."""
 SMALL_GAIN = 1e-2
 """Nats that a top may still gain by its true slope; they are added to the bound, and its margin is larger."""
-NEAREST_REACH, REACH = 30.0, 10.0
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Corrected(Posterior):
-    """The posterior of a look plus a quadratic around ``centre``, held beyond ``reach`` deviations."""
-
-    centre: Array
-    value_gap: float
-    slope_gap: Array
-    bend_gap: Array
-    root: Array
-    reach: float
-
-    @classmethod
-    def at(
-        cls, look: Posterior, centre: Array, quadratic: tuple[float, Array, Array], looks: float
-    ) -> Corrected:
-        """With this log density, gradient and minus Hessian at ``centre``; ``looks`` make up all records."""
-        own = look.local_quadratic(centre)
-        given: dict[str, Any] = {f.name: getattr(look, f.name) for f in fields(look)}
-        return cls(
-            **given,
-            centre=centre,
-            value_gap=quadratic[0] - own[0],
-            slope_gap=quadratic[1] - own[1],
-            bend_gap=quadratic[2] - own[2],
-            root=np.asarray(np.linalg.cholesky(positive_definite(quadratic[2], look)), dtype=float),
-            reach=NEAREST_REACH + REACH * float(np.sqrt(look.dim * looks)),
-        )
-
-    def log_density(self, thetas: Array) -> Array:
-        return super().log_density(thetas) + self._correction(thetas)[0]
-
-    def log_density_and_gradient(self, thetas: Array) -> tuple[Array, Array]:
-        value, gradient = super().log_density_and_gradient(thetas)
-        more, slope = self._correction(thetas)
-        return value + more, gradient + slope
-
-    def local_quadratic(self, theta: Array, smoothing: Array | None = None) -> tuple[float, Array, Array]:
-        value, gradient, hessian = super().local_quadratic(theta, smoothing)
-        (more,), (slope,) = self._correction(theta[None, :])
-        within = float(np.linalg.norm((theta - self.centre) @ self.root)) <= self.reach
-        return value + float(more), gradient + slope, hessian + within * self.bend_gap
-
-    def _correction(self, thetas: Array) -> tuple[Array, Array]:
-        gaps = thetas - self.centre
-        lengths = np.linalg.norm(gaps @ self.root, axis=1)
-        held = np.minimum(1.0, self.reach / np.maximum(lengths, 1e-300))[:, None]
-        near = gaps * held
-        pull = near @ self.bend_gap
-        value = self.value_gap + near @ self.slope_gap - 0.5 * (near * pull).sum(axis=1)
-        return value, np.where(held < 1.0, 0.0, self.slope_gap - pull)
 
 
 def is_worth_it(posterior: Posterior) -> bool:

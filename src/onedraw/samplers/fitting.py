@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onedraw.posterior import Posterior
-from onedraw.samplers.ascent import climb_ratio, to_the_top
+from onedraw.samplers.ascent import all_to_the_top, climb_ratio
 from onedraw.samplers.envelope import Component, Mixture, PriorComponent, StudentT
 from onedraw.samplers.modes import MAX_MODES, Mode, climb, distance, positive_definite, settle
 from onedraw.types import Array
@@ -136,7 +136,7 @@ def tops_of(
     if posterior.dim > ADAPTABLE_DIM:
         fresh, ratio = _pilot(posterior, fit.envelope, rng, PILOT)
         starts = np.concatenate([starts, fresh[np.argsort(ratio)[-FRESH_STARTS:]]])
-    return [to_the_top(posterior, fit.envelope, start, mode) for start in starts]
+    return all_to_the_top(posterior, fit.envelope, starts, mode, rng)
 
 
 def _settled(posterior: Posterior, fit: Fit, modes: list[Mode], rng: np.random.Generator) -> Fit:

@@ -20,6 +20,7 @@ from onedraw.tables.base import Block
 from onedraw.types import Array
 
 SUBSAMPLES = (16_384, 262_144)
+FEWEST_SKETCHED, SKETCHED_PER_PARAMETER = 1024, 20
 NUM_STARTS = 3
 NUM_SCOUTS = 48
 NEAR = 12.0  # squared standard deviations per parameter within which a scout belongs to a known mode
@@ -110,20 +111,33 @@ def is_skewed(posterior: Posterior) -> bool:
     return posterior.dim**3 / max(1.0, posterior.weight * posterior.num_records) > 0.05
 
 
-def _climb_all(posterior: Posterior, points: Array) -> list[Mode]:
-    """The distinct modes reached from the points, in their order."""
+def _climb_all(posterior: Posterior, points: Array, sketch: Posterior | None = None) -> list[Mode]:
+    """The distinct modes reached from the points, in their order; from far off by way of a ``sketch``."""
     modes: list[Mode] = []
     for start in points:
-        mode = climb(posterior, start, known=modes)
+        mode = climb(posterior, _sketched(posterior, sketch, start), known=modes)
         if mode is not None:
             modes.append(mode)
     return modes
 
 
+def _sketched(posterior: Posterior, sketch: Posterior | None, start: Array) -> Array:
+    """Where to climb from: the start, or the mode of fewer records to which it leads."""
+    if sketch is None or sketch is posterior:
+        return start
+    mode = climb(sketch, start, known=[])
+    assert mode is not None  # no mode is known that the ascent could run into
+    return mode.location
+
+
 def _explore(look: Posterior, rng: np.random.Generator) -> list[Mode]:
-    """Modes of a look at some records: from fixed starts, from draws of the prior, from fits to records."""
-    modes = _climb_all(look, _starts(look))
-    modes = _visit(look, modes, look.prior.sample(rng, NUM_SCOUTS, look.dim), MAX_VAIN)
+    """Modes of a look at some records: from fixed starts, from draws of the prior, from fits to records.
+
+    The first two lie far from any mode, and the dozens of steps from there are made on a sketch of the look.
+    """
+    sketch = look.subsample(max(FEWEST_SKETCHED, SKETCHED_PER_PARAMETER * look.dim), rng)
+    modes = _climb_all(look, _starts(look), sketch)
+    modes = _visit(look, modes, look.prior.sample(rng, NUM_SCOUTS, look.dim), MAX_VAIN, sketch)
     if not look.num_records:
         return modes
     explorer, known = Explorer.of(look), 0
@@ -138,7 +152,9 @@ def _explore(look: Posterior, rng: np.random.Generator) -> list[Mode]:
     return modes
 
 
-def _visit(look: Posterior, modes: list[Mode], scouts: Array, patience: int) -> list[Mode]:
+def _visit(
+    look: Posterior, modes: list[Mode], scouts: Array, patience: int, sketch: Posterior | None = None
+) -> list[Mode]:
     """The modes, and others to which scouts far from them lead, best first, until ``patience`` climbs in a
     row lead to none.
     """
@@ -155,7 +171,7 @@ def _visit(look: Posterior, modes: list[Mode], scouts: Array, patience: int) -> 
         best = int(np.argmax(values))
         if not np.isfinite(values[best]):
             break
-        found = climb(look, scouts[best], known=modes)
+        found = climb(look, _sketched(look, sketch, scouts[best]), known=modes)
         values[best] = -np.inf
         vain = vain + 1 if found is None else 0
         if found is not None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The law of the tilt and the ridge R that make the tilted fit epsilon-DP (or (epsilon, delta)-DP).
 
-    J(theta) = sum_i omega_i f(y_i, z_i.theta) + (R/2) |theta|^2 + b.theta;   released: argmin J (+ a trace).
+    J(theta) = sum_i omega_i f(y_i, z_i.theta + o_i) + (R/2) |theta|^2 + b.theta;  released: argmin J + trace.
 
 Guarantee:
     Pure epsilon-DP under ``neighbours``, for a person with at most ``rows_per_person`` rows, whatever the
@@ -23,6 +23,17 @@ each against a matrix >= R I. So the bound is m times (3): rows_per_person divid
 one. Given the exact minimiser (and independent randomness of the solver) the gap is a function of the data of
 norm at most t/R; two gaps differ by 2 t/R. Spherical noise of scale 2 t/(R share epsilon) releases it at the
 price of ``SOLVER_SHARE`` epsilon, and the sum of both is what is published. []
+
+*Offsets.* A record may bring a number o of its own, which is added to its predictor: f(y, z.theta + o). At a
+fixed theta its gradient is omega f' z and its curvature omega f'' z z' with the same z and omega, f' and f''
+taken at eta = z.theta + o. Sums of gradients stay monotone and Lipschitz in theta, so the change of variables
+holds. (1) to (4) know a record by |omega z|, omega |z|_2^2 and the supremum of a u + log det(I + k f'')
+over *all* real eta and all y, which an offset cannot leave: so no constant changes, and neighbours may differ
+in the offset as in all else of a record, or in nothing else. Nor is a constant larger than before: eta ranges
+over the whole line without offsets too. Weights and units are functions of the features, and the cap of
+counts is one of the counts alone, so no other stage reads an offset. (5) asks that rounding is bounded, so
+offsets are held within ``records.FARTHEST``, a map of each record by itself. The Gaussian tilt's proof knows
+a row by the segment of its gradient and by D, the supremum over all eta, and holds likewise.
 
 u and k are the largest with (3) <= (1 - SOLVER_SHARE) epsilon/m: u = epsilon/2 (replace-one), or epsilon,
 less the price of the loss where its curvature is not free. Larger noise and ridge are always allowed, so

@@ -38,6 +38,7 @@ import numpy as np
 from scipy import special
 
 from onedraw._validate import positive, whole
+from onedraw.records import FARTHEST
 from onedraw.types import Array
 
 LOWEST = -25.0
@@ -57,7 +58,9 @@ class CappedCounts:
     corners: ClassVar[int] = 2
     escape_ratio: ClassVar[float | None] = None
     price: ClassVar[float] = 0.1
-    accuracy: ClassVar[float] = 1e-13
+    accuracy: ClassVar[float] = 1e-13 + FARTHEST * 2.0**-53
+    """The second part is for adding an offset to the predictor: G' = E[Y; Y <= cap] <= cap, so a change of
+    the predictor by the rounding of an offset changes the slope by as much, relative to the cap."""
     extends: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Noisy sums for inference: the curvature sum_i omega_i f''_i (x) z_i z_i', and the total of squared scores.
 
+f'' is taken at the record's own predictor, its offset included; its bounds hold for every predictor.
 One record adds a positive semidefinite D with trace at most c (``trace``) and, for rows in the cube, with all
 entries at most e (``entry``) in size and diagonal ones in [0, e]. A person has up to m rows, so m c and m e.
 
@@ -120,7 +121,7 @@ class CurvatureLaw:
     def _off_diagonal_noise(self, rng: np.random.Generator) -> Array:
         p = self.dim
         if self.off_diagonal == "wishart":
-            first, second = rng.standard_normal((2, p, p + 1))
+            first, second = _wishart_root(p, rng), _wishart_root(p, rng)
             return np.asarray(self.off_diagonal_scale * (first @ first.T - second @ second.T))
         noise, upper = np.zeros((p, p)), np.triu_indices(p, 1)
         entries = len(upper[0])
@@ -129,6 +130,18 @@ class CurvatureLaw:
         elif entries:
             noise[upper] = CubeLaw(dim=entries, scale=self.off_diagonal_scale).sample(rng)
         return noise + noise.T
+
+
+def _wishart_root(dim: int, rng: np.random.Generator) -> Array:
+    """L (p, p) with L L' of the law of A A', A p x (p+1) standard normal, from half as many numbers.
+
+    Bartlett's decomposition: L is lower triangular, with standard normal entries below its diagonal and the
+    roots of chi-square numbers of p + 1, p, ..., 2 degrees of freedom on it.
+    """
+    root = np.zeros((dim, dim))
+    root[np.tril_indices(dim, -1)] = rng.standard_normal(dim * (dim - 1) // 2)
+    root[np.diag_indices(dim)] = np.sqrt(rng.chisquare(np.arange(dim + 1, 1, -1)))
+    return root
 
 
 def curvature_law(

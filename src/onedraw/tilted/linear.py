@@ -226,7 +226,7 @@ class _Stages:
             if found.certifies(slope):
                 now = known(found.point, up_to)
                 return foreseen if now.spread == foreseen.spread else now
-            certified = found.finish((sizes,))
+            certified = found.finish((sizes,), slope)
             ((up_to,),) = certified.taken or (left.sum(sizes(loss, certified.theta)),)
             return known(certified.theta, up_to)
 
@@ -301,6 +301,7 @@ def working_response(rows: Rows, response: Array | None, centre: Array, cut: flo
     """y - z.centre within ``FAR`` cuts of zero, the same for a record wherever it stands in the table."""
     # Column by column: a matrix product rounds the last rows of a table in another way than the rest.
     left = np.array(response, dtype=np.float64)
-    for column, value in zip(rows.design.T, centre, strict=True):
-        left -= column * value
+    constant = [np.ones(len(rows))] if rows.intercept else []
+    for column, scale, value in zip([*rows.features.T, *constant], rows.scaling, centre, strict=True):
+        left -= (column * scale) * value
     return np.clip(left, -FAR * cut, FAR * cut, out=left)

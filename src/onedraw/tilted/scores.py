@@ -14,7 +14,7 @@ Guarantee:
 >>> from onedraw.tilted.losses import Logistic
 >>> from onedraw.tilted.weights import Rows
 >>> design, response = np.array([[1.0, 1.0], [-1.0, 1.0]]), np.array([0.0, 1.0])
->>> rows = Rows(design=design, weight=None, geometry="cube", response=response)
+>>> rows = Rows(features=design, weight=None, geometry="cube", response=response)
 >>> rows.sum(ScoreProducts(Logistic(), np.zeros((1, 2))))[0]                 # scores of 1/2 and -1/2
 array([[0.5, 0. ], [0. , 0.5]])
 >>> rows.sum(TotalScore(Logistic(), np.zeros((1, 2))))[0]
@@ -71,4 +71,7 @@ def _pieces(rows: Rows) -> list[Rows]:
 
 def _relative(loss: Loss, rows: Rows, theta: Array) -> Array:
     assert rows.response is not None
-    return np.asarray(loss.slope(rows.response, rows.design @ theta[0]) / loss.score_bound)
+    eta = rows.design @ theta[0]
+    if rows.offset is not None:
+        eta += rows.offset
+    return np.asarray(loss.slope(rows.response, eta) / loss.score_bound)

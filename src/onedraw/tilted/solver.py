@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The minimiser of a tilted objective, with a certified residual, in a few passes over the records.
 
-    J(theta) = sum_i omega_i f(y_i, z_i.theta) + (ridge/2) |theta|^2 + tilt.theta.
+    J(theta) = sum_i omega_i f(y_i, z_i.theta + o_i) + (ridge/2) |theta|^2 + tilt.theta.
 
 Guarantee:
     The point returned has a gradient of Euclidean norm at most ``residual``, including what rounding may have
@@ -13,23 +13,23 @@ g(theta + t d) = (1 - t) g + o(t), so the damping that asks |g| to fall finds a 
 |g| lie within |g|/ridge of the minimiser, a compact set on which H is continuous (or piecewise so) and at
 least the ridge, so |g| falls to zero, at the end quadratically. No value of the objective is needed.
 
-*It is cheap.* Newton steps on random subsamples give a point that is wrong by the sampling error only. One
-full curvature is taken there, in half precision; further steps correct it from the gradients (BFGS), one pass
-each. A step that does not bring |g| down makes the solver take a new curvature in full precision, and halve.
+*It is cheap.* Newton steps on random subsamples give a point that is wrong by the sampling error only. From
+there a step minimises a surrogate [Jordan, Lee & Yang 2019]: the objective of the largest subsample,
+corrected by the gradient of all records, one pass, so that both agree at the start. That leaves the sampling
+error of the curvature, so the second pass takes the curvature too, in half precision, and it corrects the
+surrogate from then on: what is left is the sampling error of third derivatives, times the distance. The pass
+that is expected to be the last certifies, and takes what is asked for at the point that will be published
+(``also``). If a pass finds a gradient that did not fall, damped steps of all records go on from there.
 
-*Of more records than a look holds, three passes.* With gradient and curvature of all records at a point, a
-step minimises a surrogate [Jordan, Lee & Yang 2019]: the objective of the look, corrected so that both agree
-there. It is wrong by third derivatives only, and these by the sampling error, so each step multiplies the
-square of the distance by one over the square root of the look's size: 1e-2, 1e-6, 1e-14. The third pass
-certifies, and takes what is asked for at the point that will be published (``also``). If a pass finds a
-gradient that did not fall, damped steps of all records go on from there. ``approach`` stops before the third
-pass, so that another stage of a fit can begin in it.
+*Of more records than a look holds, three passes.* The first takes the curvature as well, as that costs little
+beside reading the records once more, and the look is large: the distance goes 1e-2, 1e-6, 1e-14. ``approach``
+stops before the last pass, so that another stage of a fit can begin in it.
 
 >>> import numpy as np
 >>> from onedraw.tilted.losses import Logistic
 >>> from onedraw.tilted.sums import Sums
 >>> from onedraw.tilted.weights import Rows
->>> rows = Rows(design=np.ones((3, 1)), weight=None, geometry="cube", response=np.array([1.0, 1.0, 0.0]))
+>>> rows = Rows(features=np.ones((3, 1)), weight=None, geometry="cube", response=np.array([1.0, 1.0, 0.0]))
 >>> sums = Sums(loss=Logistic(), table=rows)
 >>> theta = minimise(sums, ridge=1e-9, tilt=np.zeros((1, 1)), residual=1e-9, rng=np.random.default_rng(0))
 >>> bool(np.isclose(theta[0, 0], np.log(2.0)))
@@ -38,6 +38,7 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -58,6 +59,9 @@ SAMPLED_SHARE = 8
 GOOD_FALL = 0.3
 """A step that leaves more than this share of the gradient calls for a new curvature."""
 SURROGATE_STEPS = 16
+LAST = 0.1
+"""A pass is taken for the last if it should find a gradient of this share of the residual: one that falls at
+the rate of the step before, and at its square with a new curvature."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -101,10 +105,10 @@ def approach(
     samples = [replace(objective, sums=sample) for sample in _ladder(sums, rng)]
     for sample in samples:
         theta = _descend(sample, theta, loose=True)
-    if sums.num_records <= base.LOOK or not samples:
+    if not samples:
         theta = _descend(objective, theta, loose=False)
         return Approach(objective=objective, theta=theta, moved=moved, certified=True)
-    return _in_two_passes(objective, samples[-1], theta, moved)
+    return _in_few_passes(objective, samples[-1], theta, moved)
 
 
 def _ladder(sums: Sums, rng: np.random.Generator) -> list[Sums]:
@@ -133,8 +137,9 @@ class _Objective:
         sums = self.sums
         return sums.factor == 1.0 and sums.can_be_precise and sums.rounding(1.0) > 0.25 * self.residual
 
-    def slope(self, theta: Array) -> Array:
-        return self.slope_of(theta, self.sums.table.sum(Slope(self.sums.loss, theta, self.precise)))
+    def slope(self, theta: Array, *, quick: bool = False) -> Array:
+        kernel = Slope(self.sums.loss, theta, self.precise and not quick, quick)
+        return self.slope_of(theta, self.sums.table.sum(kernel))
 
     def slope_of(self, theta: Array, sums: base.Sums) -> Array:
         """The slope at theta from the sums of the kernel ``Slope`` there."""
@@ -169,6 +174,8 @@ class Approach(Withheld):
     certified: bool
     look: _Objective | None = None
     hessian: Array | None = None
+    gap: Array | None = None
+    """The hessian less that of the look."""
     size: float = np.inf
     """Of the gradient before."""
 
@@ -190,8 +197,11 @@ class Approach(Withheld):
         size = float(np.linalg.norm(slope))
         return self.objective.certified(self.theta, size, precise=self.objective.precise)
 
-    def finish(self, also: tuple[AtPoint, ...] = ()) -> Solution:
-        """The point, certified, and maybe the sums of ``also`` there; as many passes as it takes."""
+    def finish(self, also: tuple[AtPoint, ...] = (), seen: base.Sums | None = None) -> Solution:
+        """The point, certified, and maybe the sums of ``also`` there; as many passes as it takes.
+
+        ``seen`` are the sums of ``kernel``, where they are known.
+        """
         if self.certified:
             return Solution(theta=self.point)
         assert self.look is not None
@@ -199,64 +209,93 @@ class Approach(Withheld):
         loss, theta, before = self.objective.sums.loss, self.theta, self.size
         for _ in range(MAX_STEPS):
             now = replace(self, theta=theta)
-            kernels = (now.kernel, *(at(loss, now.point) for at in also))
-            asked, *taken = base.Together.split(self.objective.sums.table.sum(base.Together(kernels)))
-            slope = self.objective.slope_of(theta, asked)
+            taken = None
+            if seen is None:
+                kernels = (now.kernel, *(at(loss, now.point) for at in also))
+                seen, *taken = base.Together.split(self.objective.sums.table.sum(base.Together(kernels)))
+            slope, seen = self.objective.slope_of(theta, seen), None
             if now._is_certified(slope):
-                return Solution(theta=now.point, taken=tuple(taken))
+                return Solution(theta=now.point, taken=None if taken is None else tuple(taken))
             size = float(np.linalg.norm(slope))
             if size > GOOD_FALL * before:
                 break
             # The curvature is that of the last point, so near that steps still shrink fast.
-            before, theta = size, theta + _surrogate_step(self.look, theta, slope, self.hessian)
+            gap_of_slopes = slope - self.look.slope(theta, quick=True)
+            theta = theta + _surrogate_step(self.look, theta, slope, gap_of_slopes, self.hessian, self.gap)
+            before = size
         return Solution(theta=_descend(self.objective, theta, loose=False) + self.moved)
 
 
-def _in_two_passes(objective: _Objective, look: _Objective, theta: Array, moved: Array) -> Approach:
+def _in_few_passes(objective: _Objective, look: _Objective, theta: Array, moved: Array) -> Approach:
     """Steps of a surrogate from ``theta``, a minimiser of the look: see the module docstring."""
-    before = np.inf
-    for quick in (True, False):
-        slope, hessian = objective.slope_and_hessian(theta, quick=quick)
+    before, is_long = np.inf, objective.sums.num_records > base.LOOK
+    own_slope, own_hessian = look.slope_and_hessian(theta, quick=True)
+    hessian: Array = own_hessian
+    gap: Array | None = None
+    for step in range(MAX_STEPS):
+        curved = step == 1 or (step == 0 and is_long)
+        if curved:
+            if step:
+                own_slope, own_hessian = look.slope_and_hessian(theta, quick=True)
+            slope, hessian = objective.slope_and_hessian(theta, quick=True)
+            gap = hessian - own_hessian
+        else:
+            slope = objective.slope(theta, quick=True)
+        if step > 1:
+            own_slope = look.slope(theta, quick=True)
         size = float(np.linalg.norm(slope))
         if size > GOOD_FALL * before:
-            theta = _descend(objective, theta, loose=False)
-            return Approach(objective=objective, theta=theta, moved=moved, certified=True)
-        before, theta = size, theta + _surrogate_step(look, theta, slope, hessian)
-    return Approach(
-        objective=objective,
-        theta=theta,
-        moved=moved,
-        certified=False,
-        look=look,
-        hessian=hessian,
-        size=before,
-    )
+            break
+        theta = theta + _surrogate_step(look, theta, slope, slope - own_slope, hessian, gap)
+        rate = size / before if before > 0.0 else 0.0
+        expected = size * rate ** (2 if curved else 1)
+        before = size
+        if step > 0 and (is_long or expected <= LAST * objective.residual):
+            return Approach(
+                objective=objective,
+                theta=theta,
+                moved=moved,
+                certified=False,
+                look=look,
+                hessian=hessian,
+                gap=gap,
+                size=before,
+            )
+    theta = _descend(objective, theta, loose=False)
+    return Approach(objective=objective, theta=theta, moved=moved, certified=True)
 
 
-def _surrogate_step(look: _Objective, start: Array, slope: Array, hessian: Array) -> Array:
-    """To the minimiser of the look's objective, corrected to this slope and curvature at ``start``."""
-    own_slope, own_hessian = look.slope_and_hessian(start, quick=False)
-    slope_gap, gap = slope - own_slope, hessian - own_hessian
+def _surrogate_step(
+    look: _Objective, start: Array, slope: Array, slope_gap: Array, hessian: Array, gap: Array | None
+) -> Array:
+    """To the minimiser of the look's objective, with the gaps to slope and curvature of all records."""
     way, now, before = np.zeros_like(start), slope, np.inf
+    noise = start.size / look.sums.num_records
+    enough = 0.1 * (math.sqrt(noise) if gap is None else noise)  # further digits are lost to sampling
+    solve_with = _factored(hessian)
+    if solve_with is None:
+        return way
     for _ in range(SURROGATE_STEPS):
         # The way is so short that the curvature at its start serves for all of it.
-        step = _newton_step(hessian, now)
-        if step is None or (length := float(np.linalg.norm(step))) > before:
+        step = solve_with(now)
+        if (length := float(np.linalg.norm(step))) > before:
             break
         way, before = way + step, length
-        if length <= 1e-6 * float(np.linalg.norm(way)):
-            break  # a step more would change the last digits only
-        now = look.slope(start + way) + slope_gap + (gap @ way.ravel()).reshape(way.shape)
+        if length <= enough * float(np.linalg.norm(way)):
+            break
+        now = look.slope(start + way, quick=True) + slope_gap
+        if gap is not None:
+            now += (gap @ way.ravel()).reshape(way.shape)
     return way
 
 
 def _descend(objective: _Objective, theta: Array, *, loose: bool) -> Array:
     """Damped quasi-Newton steps until |g| is certified; for subsamples until a step is small beside noise."""
     slope, hessian = objective.slope_and_hessian(theta, quick=True)
-    exact = False  # whether the curvature was taken at theta itself, in full precision
+    exact = False  # whether the curvature was taken at theta itself, for all records in full precision
     for _ in range(MAX_STEPS):
         size = float(np.linalg.norm(slope))
-        if objective.certified(theta, size, precise=False):
+        if exact and not loose and objective.certified(theta, size, precise=False):
             return theta
         step = _newton_step(hessian, slope)
         if step is None:
@@ -268,7 +307,7 @@ def _descend(objective: _Objective, theta: Array, *, loose: bool) -> Array:
         if loose and -float(slope.ravel() @ step.ravel()) <= 0.01 * slope.size * objective.sums.factor:
             return theta + step
         tried, new_slope, fall = _damped(objective, theta, step, size, damp=exact)
-        if objective.certified(tried, fall * size, precise=objective.precise):
+        if objective.certified(tried, float(np.linalg.norm(new_slope)), precise=objective.precise):
             return tried
         if fall <= GOOD_FALL:
             hessian = _bfgs(hessian, (tried - theta).ravel(), (new_slope - slope).ravel())
@@ -276,7 +315,7 @@ def _descend(objective: _Objective, theta: Array, *, loose: bool) -> Array:
         else:
             if fall < 1.0:
                 theta = tried
-            slope, hessian = objective.slope_and_hessian(theta, quick=False)
+            slope, hessian = objective.slope_and_hessian(theta, quick=loose)
             exact = True
     raise _not_found()
 
@@ -289,7 +328,7 @@ def _damped(
     while True:
         tried = theta + length * step
         slope = objective.slope(tried)
-        fall = float(np.linalg.norm(slope)) / size
+        fall = float(np.linalg.norm(slope)) / max(size, 1e-300)
         if not damp or fall <= 1.0 - 0.1 * length:
             return tried, slope, fall
         length *= 0.5
@@ -299,11 +338,22 @@ def _damped(
 
 def _newton_step(hessian: Array, slope: Array) -> Array | None:
     """-H^-1 g (q, p); None where rounding has made H indefinite."""
+    solve_with = _factored(hessian)
+    return None if solve_with is None else solve_with(slope)
+
+
+def _factored(hessian: Array) -> Callable[[Array], Array] | None:
+    """From g (q, p) to -H^-1 g; None where rounding has made H indefinite."""
     try:
         factor = linalg.cho_factor(hessian, check_finite=False)
     except linalg.LinAlgError:
         return None
-    return np.asarray(linalg.cho_solve(factor, -slope.ravel(), check_finite=False)).reshape(slope.shape)
+
+    def step(slope: Array) -> Array:
+        found = linalg.cho_solve(factor, -slope.ravel(), check_finite=False)
+        return np.asarray(found).reshape(slope.shape)
+
+    return step
 
 
 def _bfgs(hessian: Array, step: Array, change: Array) -> Array:

@@ -9,12 +9,18 @@ Guarantee:
     ``gradient`` is within ``rounding(length)`` of the exact sum at any theta of Euclidean norm ``length``,
     however the records are spread over blocks.
 
+*Units.* Features stay as they are in memory, x with z = factor x: the predictor is x.(factor theta), and a
+sum of scores times x is multiplied by the factor at its end. The intercept's part is added by itself.
+
 *Rounding.* With unit roundoff v: a predictor z.theta, added in runs of ``COLUMNS`` entries, carries at most
-r v |z| |theta|, r = min(p, COLUMNS) + ceil(p/COLUMNS), which changes the slope by c1 times as much; the
-slope itself carries ``accuracy`` B; products and sums over ``CHUNK`` rows in any order, then of chunks in
-pairs and at last of blocks in pairs, carry (CHUNK + PAIRWISE) v relative to the sum of absolute terms. A row
-contributes omega |z|_2 <= sqrt(p) and omega |z|_2^2 <= p. So per record: B sqrt(p) (accuracy + (CHUNK +
-PAIRWISE) v) + c1 p (r + q + 6) v |theta|; a first-order bound, taken twice.
+r v |z| |theta|, r = min(p, COLUMNS) + ceil(p/COLUMNS) + 2 (of which 1 for factor theta and 1 for the
+intercept), which changes the slope by c1 times as much; the slope itself carries ``accuracy`` B; products and
+sums over ``CHUNK`` rows in any order, then of chunks in pairs and at last of blocks in pairs, and the factor,
+carry (CHUNK + PAIRWISE) v relative to the sum of absolute terms. A row contributes omega |z|_2 <= sqrt(p) and
+omega |z|_2^2 <= p. So per record: B sqrt(p) (accuracy + (CHUNK + PAIRWISE) v) + c1 p (r + q + 6) v |theta|; a
+first-order bound, taken twice. ``quick`` sums are for directions only: this bound is not theirs. Adding an
+offset rounds once more: v |z| |theta|, which the 6 leave room for, and v times the offset, which ``accuracy``
+includes (``count_loss``).
 
 *Many records.* The bound grows with n, and the residual that the noise pays for does not: at 11 columns
 doubles end at 5 million records. ``precise`` sums take every step in the long doubles of the platform, with v
@@ -25,7 +31,7 @@ x86 that is good for 10^9 records and more; where long doubles are doubles, it g
 >>> from onedraw.tilted.losses import Logistic
 >>> from onedraw.tilted.weights import Rows
 >>> design, response = np.array([[1.0], [1.0]]), np.array([0.0, 1.0])
->>> rows = Rows(design=design, weight=None, geometry="cube", response=response)
+>>> rows = Rows(features=design, weight=None, geometry="cube", response=response)
 >>> sums = Sums(loss=Logistic(), table=rows)
 >>> sums.gradient(np.array([[0.0]])), sums.gradient_and_curvature(np.array([[0.0]]))[1]
 (array([[0.]]), array([[0.5]]))
@@ -50,7 +56,7 @@ CHUNK = 128
 """Rows whose products are added in one go; the sums of such chunks are added in pairs."""
 PAIRWISE = 64
 """Roundings of a chunk on its way into the sum: 16 in a lane, 3 across, one a doubling to 2^40, within a
-block or of blocks, and 5."""
+block or of blocks, one for the factor, and 4."""
 LIBRARY = 16.0
 LONG = float(np.finfo(np.longdouble).eps) / 2.0
 """The unit roundoff of long doubles."""
@@ -82,7 +88,7 @@ class Sums(Withheld):
         return self.factor * slope
 
     def gradient_and_curvature(self, theta: Array, *, quick: bool = False) -> tuple[Array, Array]:
-        """The gradient and the curvature (qp, qp); the latter of half precision if ``quick``."""
+        """The gradient and the curvature (qp, qp); if ``quick`` for directions only, in half precision."""
         slope, total = self.table.sum(SlopeAndCurvature(self.loss, theta, quick))
         return self.factor * slope, self.factor * squared(total)
 
@@ -118,7 +124,7 @@ def rounding(loss: Loss, dim: int, length: float, *, precise: bool) -> float:
     if precise:
         unit, accuracy = LONG, LIBRARY * loss.accuracy * LONG / UNIT
     score = loss.score_bound * math.sqrt(dim) * (accuracy + (CHUNK + PAIRWISE) * unit)
-    roundings = min(dim, COLUMNS) + -(-dim // COLUMNS) + loss.num_predictors + 6
+    roundings = min(dim, COLUMNS) + -(-dim // COLUMNS) + 2 + loss.num_predictors + 6
     return 2.0 * (score + loss.curvature_bound * dim * roundings * unit * length)
 
 
@@ -127,26 +133,28 @@ def rounding(loss: Loss, dim: int, length: float, *, precise: bool) -> float:
 
 @dataclass(frozen=True)
 class Slope:
-    """The gradient (q, p) of a block; with ``precise`` in long doubles."""
+    """The gradient (q, p) of a block; with ``precise`` in long doubles, with ``quick`` as fast as can be."""
 
     loss: Loss
     theta: Array
     precise: bool = False
+    quick: bool = False
 
     def __call__(self, rows: Rows) -> tuple[Array]:
         kind: Any = np.longdouble if self.precise else np.float64
-        theta: Array = self.theta.astype(kind, copy=False)
+        line = _Line(rows, self.theta.astype(kind, copy=False), rows.dim if self.quick else COLUMNS)
         chunks = []
         for part in _pieces(rows):
-            z: Array = part.design.astype(kind, copy=False)
-            slope = self.loss.slope(part.response, _predictor(z, theta))
-            chunks.append(_chunk_sums(z, _times_weight(slope, part)))
-        return (_pairwise_sum(chunks, self.theta.shape),)
+            x: Array = part.features.astype(kind, copy=False)
+            slope = _times_weight(self.loss.slope(part.response, line.predictor(x, part.offset)), part)
+            chunks.append(_chunk_sums(x, slope, len(x) if self.quick else CHUNK))
+        return (line.scaled(_pairwise_sum(chunks, self.theta.shape)),)
 
 
 @dataclass(frozen=True)
 class SlopeAndCurvature:
-    """The gradient (q, p) and the upper blocks of the curvature (q, q, p, p), of half precision if quick."""
+    """The gradient (q, p) and the upper blocks of the curvature (q, q, p, p); if ``quick`` as fast as can be,
+    the latter in half precision."""
 
     loss: Loss
     theta: Array
@@ -154,14 +162,19 @@ class SlopeAndCurvature:
 
     def __call__(self, rows: Rows) -> tuple[Array, Array]:
         q, p = self.theta.shape
+        line = _Line(rows, self.theta, p if self.quick else COLUMNS)
         chunks, total = [], np.zeros((q, q, p, p))
-        for part in _pieces(rows):
-            z = part.design
-            slope, curvature = self.loss.slope_and_curvature(part.response, _predictor(z, self.theta))
-            chunks.append(_chunk_sums(z, _times_weight(slope, part)))
-            curvature = _times_weight(curvature, part)
-            _add_curvature(total, z, curvature, np.float32 if self.quick else np.float64)
-        return _pairwise_sum(chunks, self.theta.shape), total
+        pieces = _pieces(rows)
+        room = np.empty(
+            (len(pieces[0].features), p) if pieces else (0, p), np.float32 if self.quick else None
+        )
+        for part in pieces:
+            x = part.features
+            eta = line.predictor(x, part.offset)
+            slope, curvature = self.loss.slope_and_curvature(part.response, eta)
+            chunks.append(_chunk_sums(x, _times_weight(slope, part), len(x) if self.quick else CHUNK))
+            _add_curvature(total, x, _times_weight(curvature, part), room[: len(x)])
+        return line.scaled(_pairwise_sum(chunks, self.theta.shape)), line.scaled(line.scaled(total, axis=-2))
 
 
 def squared(total: Array) -> Array:
@@ -173,11 +186,47 @@ def squared(total: Array) -> Array:
     return total.transpose(0, 2, 1, 3).reshape(q * p, q * p)
 
 
+class _Line:
+    """Linear predictors of rows at parameters (q, p), and the way of sums back to the units of z.
+
+    ``columns`` entries are added in one go.
+    """
+
+    def __init__(self, rows: Rows, theta: Array, columns: int) -> None:
+        d = rows.features.shape[1]
+        inner = theta[:, :d] if rows.factor is None else theta[:, :d] * rows.factor
+        self.weights = np.ascontiguousarray(inner[0] if len(theta) == 1 else inner.T)
+        constant = theta[:, d:]  # (q, 1) or (q, 0)
+        self.constant = constant.ravel() if constant.size else None
+        self.scaling = None if rows.factor is None else rows.scaling
+        self.columns = max(1, columns)
+
+    def predictor(self, x: Array, offset: Array | None) -> Array:
+        """(n,) or (n, q) of features (n, d); offsets are of losses with one predictor."""
+        weights, run = self.weights, self.columns
+        total = x[:, :run] @ weights[:run]
+        for first in range(run, len(weights), run):
+            total += x[:, first : first + run] @ weights[first : first + run]
+        if self.constant is not None:
+            total += self.constant
+        if offset is not None:
+            total += offset
+        return np.asarray(total)
+
+    def scaled(self, sums: Array, axis: int = -1) -> Array:
+        """Sums over features and the intercept as those over the entries of z."""
+        if self.scaling is None:
+            return sums
+        sums *= self.scaling if axis == -1 else self.scaling[:, None]
+        return sums
+
+
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    design: Array
+    features: Array
     response: Any
     weight: Array | None
+    offset: Array | None
 
 
 def _pieces(rows: Rows) -> list[_Piece]:
@@ -185,20 +234,13 @@ def _pieces(rows: Rows) -> list[_Piece]:
     assert rows.response is not None
     return [
         _Piece(
-            design=rows.design[first : first + size],
+            features=rows.features[first : first + size],
             response=rows.response[first : first + size],
             weight=None if rows.weight is None else rows.weight[first : first + size],
+            offset=None if rows.offset is None else rows.offset[first : first + size],
         )
         for first in range(0, len(rows), size)
     ]
-
-
-def _predictor(z: Array, theta: Array) -> Array:
-    weights = theta[0] if len(theta) == 1 else theta.T
-    total = z[:, :COLUMNS] @ weights[:COLUMNS]
-    for first in range(COLUMNS, len(weights), COLUMNS):
-        total += z[:, first : first + COLUMNS] @ weights[first : first + COLUMNS]
-    return np.asarray(total)
 
 
 def _times_weight(values: Array, piece: _Piece) -> Array:
@@ -207,33 +249,45 @@ def _times_weight(values: Array, piece: _Piece) -> Array:
     return values
 
 
-def _chunk_sums(z: Array, slope: Array) -> Array:
-    """Gradients (chunks, q, p) of CHUNK rows each."""
-    p = z.shape[1]
-    slope = slope.reshape(len(z), -1)
-    q, whole = slope.shape[1], len(z) // CHUNK * CHUNK
-    left = slope[:whole].reshape(-1, CHUNK, q).swapaxes(1, 2)
-    parts = left @ z[:whole].reshape(-1, CHUNK, p)
-    if whole == len(z):
-        return np.asarray(parts)
-    return np.concatenate([parts, (slope[whole:].T @ z[whole:])[None]])
+def _chunk_sums(x: Array, slope: Array, chunk: int) -> tuple[Array, Array]:
+    """Sums (chunks, q, d) of slopes times features and (chunks, q) of slopes, ``chunk`` rows each."""
+    slope = slope.reshape(len(x), -1)
+    q, whole = slope.shape[1], len(x) // chunk * chunk
+    left = slope[:whole].reshape(whole // chunk, chunk, q).swapaxes(1, 2)
+    products, sums = left @ x[:whole].reshape(whole // chunk, chunk, x.shape[1]), left.sum(axis=2)
+    if whole == len(x):
+        return products, sums
+    rest = slope[whole:].T
+    return np.concatenate([products, (rest @ x[whole:])[None]]), np.concatenate(
+        [sums, rest.sum(axis=1)[None]]
+    )
 
 
-def _pairwise_sum(chunks: list[Array], shape: tuple[int, ...]) -> Array:
+def _pairwise_sum(chunks: list[tuple[Array, Array]], shape: tuple[int, ...]) -> Array:
+    """The sum (q, p) of chunks, with that of the slopes last where p entries ask for it."""
+    q, p = shape
     if not chunks:
         return np.zeros(shape)
-    columns = np.concatenate(chunks).reshape(-1, shape[0] * shape[1]).T
+    products = np.concatenate([part for part, _ in chunks])
+    if products.shape[2] < p:
+        products = np.concatenate(
+            [products, np.concatenate([part for _, part in chunks])[:, :, None]], axis=2
+        )
     # Along contiguous memory NumPy adds in pairs, beyond runs of 128 terms in eight lanes.
-    return np.asarray(np.ascontiguousarray(columns).sum(axis=1)).reshape(shape)
+    return np.asarray(np.ascontiguousarray(products.reshape(-1, q * p).T).sum(axis=1)).reshape(shape)
 
 
-def _add_curvature(total: Array, z: Array, curvature: Array, precision: type[np.floating[Any]]) -> None:
-    """Add sum_i f''_i (x) z_i z_i' to ``total`` (q, q, p, p), its upper blocks only."""
-    z, curvature = z.astype(precision, copy=False), curvature.astype(precision, copy=False)
+def _add_curvature(total: Array, x: Array, curvature: Array, room: Array) -> None:
+    """Add sum_i f''_i (x) x_i x_i' to ``total`` (q, q, p, p), its upper blocks only; x_i with its 1."""
+    d = x.shape[1]
     if curvature.ndim == 1:
-        root = z * np.sqrt(curvature)[:, None]
-        total[0, 0] += root.T @ root  # a product of a matrix with itself costs half of another one
+        root = np.sqrt(curvature, dtype=room.dtype)
+        np.multiply(x, root[:, None], out=room[:, :d], casting="same_kind")
+        room[:, d:] = root[:, None]
+        total[0, 0] += room.T @ room  # a product of a matrix with itself costs half of another one
         return
+    room[:, :d], room[:, d:] = x, 1.0
+    curvature = curvature.astype(room.dtype, copy=False)
     for i in range(len(total)):
         for j in range(i, len(total)):
-            total[i, j] += (z * curvature[:, i, j, None]).T @ z
+            total[i, j] += (room * curvature[:, i, j, None]).T @ room

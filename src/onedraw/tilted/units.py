@@ -63,8 +63,10 @@ REACHES = ((0.1, 0.8), (0.004, 1.0), (0.0006, 1.3), (0.0, 1.7))
 """A working unit over the size of a feature, by the noise of the fit (``Terms.noise``) from which on it is
 taken. Rows of more than about a unit an entry count for less: a small unit where noise is most of the error,
 a large one where losing a row's weight is."""
-_HALF_OCTAVES = np.uint64(51)
+_HALF_OCTAVES = 51
 _OF_ONE = 2 * 1023
+_FLOATS = 2 * 2048
+"""Half octaves of floats."""
 BLOCK_CELLS = 1 << 16
 
 
@@ -83,6 +85,7 @@ class UnitTerms:
     own: float
     """epsilon for all sizes of single features together; 0 for the common size only."""
     reach: float
+    num_features: int
     neighbours: Neighbours
     rows_per_person: int
 
@@ -95,6 +98,7 @@ class UnitTerms:
             common=min(NATS_COMMON / information, LARGEST_COMMON) * terms.epsilon,
             own=own * terms.epsilon if worth_it else 0.0,
             reach=planned_reach(terms.noise(dim)),
+            num_features=num_features,
             neighbours=terms.neighbours,
             rows_per_person=terms.rows_per_person,
         )
@@ -104,8 +108,15 @@ class UnitTerms:
         """Of both choices."""
         return self.common + self.own
 
+    @property
+    def kernel(self) -> SizeCounts:
+        """What a choice needs of all records."""
+        return SizeCounts(each=self.own > 0.0)
+
     def chosen(self, counts: AnyArray, num_records: int, rng: Noise) -> Array:
-        """The unit of each feature (d,), from ``counts_of_sizes``."""
+        """The unit of each feature (d,), from the sums of ``kernel``."""
+        if not self.own:  # of all features together
+            counts = np.broadcast_to(counts.sum(axis=0) / self.num_features, (self.num_features, len(STEPS)))
         return self.reach * feature_units(
             counts,
             num_records,
@@ -124,27 +135,42 @@ def planned_reach(noise: float) -> float:
 
 @dataclass(frozen=True)
 class SizeCounts:
-    """A kernel: ``counts_of_sizes`` of the features of a block."""
+    """A kernel: ``counts_of_sizes`` of the features of a block; of all together unless of each."""
+
+    each: bool
 
     def __call__(self, records: Any) -> tuple[AnyArray]:
-        return (counts_of_sizes(records.features),)
+        features = records.features
+        return (counts_of_sizes(features if self.each else features.reshape(-1, 1)),)
 
 
 def counts_of_sizes(features: Array) -> AnyArray:
     """The number of records with |x| < t for each feature and each t of the grid, (d, 81). Private."""
     n, d = features.shape
-    total = np.zeros(d * (len(STEPS) + 1), dtype=np.int64)
-    first = np.arange(d, dtype=np.int64) * (len(STEPS) + 1)
-    for start in range(0, n, block := max(1, BLOCK_CELLS // max(1, d))):
-        part = np.ascontiguousarray(features[start : start + block], dtype=np.float64)
-        # A float without its sign and all but the first digit of its fraction is its place on the grid.
-        bits = (part.view(np.uint64) << np.uint64(1)) >> (_HALF_OCTAVES + np.uint64(1))
-        place = bits.astype(np.int64)
-        place -= _OF_ONE + int(STEPS[0]) - 1
-        np.clip(place, 0, len(STEPS), out=place)
-        place += first
-        total += np.bincount(place.ravel(), minlength=len(total))
-    return np.cumsum(total.reshape(d, -1)[:, :-1], axis=1)
+    # A float without its sign and all but the first digit of its fraction is its place on the grid.
+    lowest, places = _OF_ONE + int(STEPS[0]) - 1, len(STEPS) + 1
+    room = np.empty((max(1, BLOCK_CELLS // max(1, d)), d))
+    place = room.view(np.int64)
+    total = np.zeros((d, places if d > 1 else 2 * _FLOATS), dtype=np.int64)
+    ends = (np.array([lowest, lowest + places - 1]) << _HALF_OCTAVES).view(np.float64)
+    first = np.arange(d, dtype=np.int64) * places - lowest
+    for start in range(0, n, len(room)):
+        part = features[start : start + len(room)]
+        here = slice(len(part))
+        if d > 1:
+            np.abs(part, out=room[here])
+            np.clip(room[here], *ends, out=room[here])
+            place[here] >>= _HALF_OCTAVES
+            place[here] += first
+        else:  # in fewer steps, at the price of a place for every float, of either sign
+            room[here] = part
+            np.right_shift(room[here].view(np.uint64), _HALF_OCTAVES, out=place[here].view(np.uint64))
+        total += np.bincount(place[here].ravel(), minlength=total.size).reshape(total.shape)
+    if d == 1:
+        both = total.reshape(2, _FLOATS).sum(axis=0)
+        ends_of_grid = (both[: lowest + 1].sum(), both[lowest + places - 1 :].sum())
+        total = np.array([[ends_of_grid[0], *both[lowest + 1 : lowest + places - 1], ends_of_grid[1]]])
+    return np.cumsum(total[:, :-1], axis=1)
 
 
 def feature_units(

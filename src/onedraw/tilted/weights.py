@@ -31,6 +31,7 @@ array([1.   , 0.118])
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -50,33 +51,55 @@ BLOCK_CELLS = 1 << 15
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Rows(Block):
-    """Working rows (n, p), the intercept's 1 last, their weights (n,), None if all are 1, and responses."""
+    """Working rows z (n, p), their weights (n,), None if all are 1, and responses.
 
-    design: Array
+    z is a row of ``features`` (n, d) times ``factor`` (d,), then the intercept's 1 where there is one. The
+    features stay in memory as they are: sums over rows bring parameters to their units, and back.
+    ``offset`` (n,) is added to the predictors. It is no part of the rows, and changes no weight.
+    """
+
+    features: Array
     weight: Array | None
     geometry: Geometry
+    factor: Array | None = None
+    """1 for each feature if None."""
+    intercept: bool = False
     response: Array | None = None
     given: Array | None = None
     """The responses of the records, where ``response`` is what a stage has made of them."""
+    offset: Array | None = None
 
     def __len__(self) -> int:
-        return len(self.design)
+        return len(self.features)
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.design), self.dim
+        return len(self.features), self.dim
 
     @property
     def dim(self) -> int:
-        return int(self.design.shape[1])
+        return int(self.features.shape[1]) + int(self.intercept)
+
+    @property
+    def scaling(self) -> Array:
+        """What each entry of a row is a multiple of (p,)."""
+        factor = np.ones(self.features.shape[1]) if self.factor is None else self.factor
+        return np.append(factor, 1.0) if self.intercept else factor
+
+    @property
+    def design(self) -> Array:
+        """z (n, p), a copy."""
+        ones = np.ones((len(self), int(self.intercept)))
+        return np.concatenate([self.features, ones], axis=1) * self.scaling
 
     def take(self, rows: Places) -> Rows:
         return replace(
             self,
-            design=self.design[rows],
+            features=self.features[rows],
             weight=None if self.weight is None else self.weight[rows],
             response=None if self.response is None else self.response[rows],
             given=None if self.given is None else self.given[rows],
+            offset=None if self.offset is None else self.offset[rows],
         )
 
 
@@ -92,13 +115,13 @@ class Weighing:
         return "cube" if self.units is None else "ball"
 
     def __call__(self, records: Any) -> Rows:
-        features = records.features
+        features = np.ascontiguousarray(records.features, dtype=np.float64)
         if self.units is None:
             unit = np.tile([-1.0, 1.0], (features.shape[1], 1))
             rows = cube_rows(features, bounds=unit, fit_intercept=self.fit_intercept)
         else:
             rows = ball_rows(features, units=np.array(self.units), fit_intercept=self.fit_intercept)
-        return replace(rows, response=records.response)
+        return replace(rows, response=records.response, offset=records.offset)
 
 
 def cube_rows(features: Array, *, bounds: Array, fit_intercept: bool = True) -> Rows:
@@ -106,48 +129,49 @@ def cube_rows(features: Array, *, bounds: Array, fit_intercept: bool = True) -> 
     centre, half = 0.5 * (bounds[:, 0] + bounds[:, 1]), 0.5 * (bounds[:, 1] - bounds[:, 0])
     if not (half > 0.0).all() or not np.isfinite(half).all():
         raise InvalidInput("Expected finite feature bounds with lower < upper, got another pair. Widen it.")
-    return _rows(features, centre, half, fit_intercept, "cube")
+    if centre.any() or (half != 1.0).any():
+        with np.errstate(over="ignore", invalid="ignore"):  # such rows are far out, and get weight 0
+            features = (features - centre) / half
+    return _weighted(features, _sizes(features, _largest), fit_intercept, "cube", None)
 
 
 def ball_rows(features: Array, *, units: Array, fit_intercept: bool = True) -> Rows:
     """Rows of features without declared bounds, divided by ``units`` (d,); long rows count for less."""
     if not (units > 0.0).all() or not np.isfinite(units).all():
         raise InvalidInput("Expected units of features that are positive and finite, got another number.")
-    return _rows(features, np.zeros(len(units)), units, fit_intercept, "ball")
+    factor = 1.0 / units
+    squares = _sizes(features, lambda part, room: np.multiply(part, part, out=room) @ factor**2)
+    squares += float(fit_intercept)
+    return _weighted(features, squares, fit_intercept, "ball", factor)
 
 
-def _rows(features: Array, centre: Array, half: Array, fit_intercept: bool, geometry: Geometry) -> Rows:
+def _sizes(features: Array, size_of: Callable[[Array, Array], Array | float]) -> Array:
+    """A size of each row of features, block by block; ``size_of`` has room for as many numbers."""
     n, d = features.shape
-    p = d + int(fit_intercept)
-    design, size = np.empty((n, p)), np.empty(n)
-    block = max(16, BLOCK_CELLS // max(1, p))
-    factor, centred = 1.0 / half, not centre.any()
+    rows = max(16, BLOCK_CELLS // max(1, d))
+    sizes, room = np.empty(n), np.empty((rows, d))
     with np.errstate(over="ignore", invalid="ignore"):  # such rows are far out, and get weight 0
-        for first in range(0, n, block):
-            part = design[first : first + block]
-            if centred:
-                np.multiply(features[first : first + block], factor, out=part[:, :d])
-            else:
-                np.subtract(features[first : first + block], centre, out=part[:, :d])
-                part[:, :d] *= factor
-            part[:, d:] = 1.0
-            size[first : first + block] = _sizes(part, geometry)
-    return _weighted(design, size, geometry)
+        for first in range(0, n, rows):
+            part = features[first : first + rows]
+            sizes[first : first + rows] = size_of(part, room[: len(part)])
+    return sizes
 
 
-def _sizes(part: Array, geometry: Geometry) -> Array | float:
-    """|z|_inf for the cube, |z|_2^2 for the ball."""
-    if geometry == "ball":
-        return np.asarray(np.einsum("ij,ij->i", part, part))
+def _largest(part: Array, room: Array) -> Array | float:
+    """|z|_inf, at least 1 where no row of the block is beyond its bounds: the common case, at one look."""
     if part.min(initial=0.0) >= -1.0 and part.max(initial=0.0) <= 1.0:
-        return 1.0  # the common case, at the cost of one look: no row of the block is beyond its bounds
-    return np.asarray(np.abs(part).max(axis=1, initial=0.0))
+        return 1.0
+    return np.asarray(np.abs(part, out=room).max(axis=1, initial=0.0))
 
 
-def _weighted(design: Array, size: Array, geometry: Geometry) -> Rows:
-    limit = 1.0 if geometry == "cube" else float(design.shape[1])
+def _weighted(
+    features: Array, size: Array, intercept: bool, geometry: Geometry, factor: Array | None
+) -> Rows:
+    """Rows with weights by their sizes: |z|_inf for the cube, |z|_2^2 for the ball."""
+    rows = Rows(features=features, weight=None, geometry=geometry, factor=factor, intercept=intercept)
+    limit = 1.0 if geometry == "cube" else float(rows.dim)
     if (size <= (1.0 if geometry == "cube" else limit * SHRINK)).all():
-        return Rows(design=design, weight=None, geometry=geometry)
+        return rows
     far = ~(size <= (FAR if geometry == "cube" else limit * FAR**2))  # infinite where a square overflowed
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         if geometry == "cube":
@@ -155,5 +179,6 @@ def _weighted(design: Array, size: Array, geometry: Geometry) -> Rows:
         else:
             weight = np.minimum(1.0, limit * SHRINK / size)
     if far.any():
-        design[far], weight[far] = 0.0, 0.0
-    return Rows(design=design, weight=weight, geometry=geometry)
+        features = np.where(far[:, None], 0.0, features)
+        weight[far] = 0.0
+    return replace(rows, features=features, weight=weight)

@@ -222,7 +222,11 @@ class _Held:
 def _inference(held: _Held) -> ReleasedInference:
     found = infer(released_of(held.release))
     if found.reason is not None:
-        raise InvalidInput(f"Intervals could not be trusted here. {found.reason}")
+        declare = Set("feature_bounds", note=" too: without, units are found privately")
+        raise InvalidInput(
+            f"Intervals could not be trusted here. {found.reason}",
+            advice=declare if held.release.model.feature_bounds is None else (),
+        )
     return original_units(held.release, found)
 
 

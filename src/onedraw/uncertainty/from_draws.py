@@ -119,7 +119,7 @@ def intervals(release: Release, level: float = 0.95) -> Intervals:
         raise InvalidInput(
             f"Intervals need at least {FEWEST_DRAWS} draws to show their spread, got a release of {k}. "
             "Another fit spends epsilon again.",
-            advice=Set("draws", "auto", note=" then, which says beforehand what is missing"),
+            advice=Set("draws", "auto", note=" then: its plan says whether records are too few"),
         )
     has_scale, scale = model.scale_floor is not None, None
     location = draws[:, :-1] if has_scale else draws

@@ -37,14 +37,15 @@ class Reading:
     weight, score: the curvature's weight and the law of the score (``onedraw.inference``).
     unit: what the parameters are divided by before anything else: 1, or the cut of a log-cosh fit.
     score_bound: the largest score of a record, in that unit.
-    level: the curvature of a typical record with a predictor of 0, where the weight does not say it.
+    level: the curvature of a typical record with a predictor of 0, where the weight does not say it; None
+        where only the released curvature does.
     """
 
     weight: Weight | ClassWeight
     score: ScoreLaw = field(default_factory=ModelScore)
     unit: float = 1.0
     score_bound: float = 1.0
-    level: float = 1.0
+    level: float | None = 1.0
     useful: float = 3.0
 
 
@@ -70,7 +71,13 @@ def _linear(release: Release) -> Reading:
 
 
 def _counts(release: Release) -> Reading:
+    """With offsets the predictors of records are not those of their rows, so nothing but the released
+    curvature says how large it is: it is taken to be that at the truth. The covariance of the score, which
+    the cap makes smaller (Var min(Y, cap) <= Cov(min(Y, cap), Y) = G'), is taken to be the curvature too.
+    """
     cap = int(release.statistics["cap"].values[0])
+    if release.model.offset is not None:
+        return Reading(weight=ConstantWeight(), score_bound=float(cap), level=None)
     size = release.model.family.to_dict().get("dispersion")
     weight = CountWeight(cap=cap, dispersion=size)
     score = ModelScore(variance=CountVariance(cap=cap, dispersion=size))

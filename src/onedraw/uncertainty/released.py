@@ -7,7 +7,8 @@ Edge cases:
     for nothing.
 
 *The number of records.* Where it is public, the effective number (the sum of the weights) has a prior
-around it. Where it is private, the prior is wide and centred at what the released curvature itself says.
+around it. Where it is private, or nothing public says how much a record curves (counts with exposures), the
+prior is wide and centred at what the released curvature itself says.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from onedraw.release import Release
 from onedraw.tilted.laws import BallLaw, ClassLaw, CubeLaw, GaussianLaw
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
+from onedraw.uncertainty.beforehand import expected_intervals
 from onedraw.uncertainty.categories import too_many_levels
 from onedraw.uncertainty.readings import READINGS, Reading
 
@@ -55,16 +57,7 @@ def released_of(release: Release) -> Released:
     if release.num_records is not None and release.num_records < 1:
         raise InvalidInput("There are no records to infer from.", advice=Do("use a table with rows"))
     if "curvature" not in release.statistics:
-        raise InvalidInput(
-            "Intervals of a tilted fit need its curvature, which this release does not hold.",
-            advice=Set(
-                "inference",
-                True,
-                of="TiltedFit",
-                named="tilted_fit",
-                note=" beforehand; another fit is charged again",
-            ),
-        )
+        raise _without_curvature(release)
     reading, size = READINGS[model.family.name](release), model.num_location
     units, places = row_units(release) * reading.unit, by_predictor(release)
     theta = (release.statistics["minimiser"].array() / units)[places]
@@ -161,7 +154,7 @@ def _count(
     release: Release, reading: Reading, theta: Array, curvature: Array, sd: float
 ) -> tuple[float, float]:
     """The centre and the spread of the prior of the effective number of records."""
-    if release.num_records is not None:
+    if release.num_records is not None and reading.level is not None:
         bounded = release.model.feature_bounds is not None or not release.model.num_features
         known = reading.level == 1.0 and bounded
         return reading.level * release.num_records, BOUNDED_SD if known else WEIGHTED_SD
@@ -175,6 +168,16 @@ def _count(
     if intercept:
         rows, each = rows[:, -1:], each[:, :1]
     return float(rows.sum() / max(each.sum(), 1e-3 * rows.shape[1])), PRIVATE_SD
+
+
+def _without_curvature(release: Release) -> InvalidInput:
+    """What to say of a release that holds no curvature: whether another fit would give intervals."""
+    known = expected_intervals(release.model, release.guarantee, release.num_records)
+    wanted = Set("inference", True, of="TiltedFit", named="tilted_fit", note=" in another fit, charged again")
+    return InvalidInput(
+        f"Intervals need the curvature of the fit, which this release does not hold. {known.reason}".rstrip(),
+        advice=known.advice if known.reason else wanted,
+    )
 
 
 def _check_units(release: Release, curvature: Array, diagonal_sd: float) -> None:

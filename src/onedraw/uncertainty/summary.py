@@ -55,13 +55,14 @@ def summarise(release: Release, level: float = 0.95, *, exponentiate: bool = Fal
     found = replace(
         table,
         ranges=_ranges(model, table.names),
-        title=str(model.family.describe(model.classes)),
+        title=model.describe(),
         guarantee=release.statement,
     )
     if quantity is None:
         return found
     ratios = found.exponentiated(quantity)
-    intercept = f"The intercept's entry is no ratio but {model.family.exponential_intercept}."
+    exposed = "" if model.offset is None else ", at an exposure of 1"
+    intercept = f"The intercept's entry is no ratio but {model.family.exponential_intercept}{exposed}."
     return replace(ratios, notes=(*ratios.notes, *([intercept] if model.fit_intercept else [])))
 
 

@@ -11,7 +11,7 @@ from onedraw.records import Records
 from onedraw.research.datasets import Prepared
 from onedraw.research.experiments import EXPERIMENTS, VERSIONS
 from onedraw.research.experiments.gaussian_calibration import published_beta, true_epsilon
-from onedraw.research.experiments.network_chain import near_mode, shared_shapes
+from onedraw.research.experiments.network_chain import OneChain, near_mode, shared_shapes
 from onedraw.research.experiments.network_claims import (
     CLASSIFICATION_CLAIMS,
     DIMENSIONS_CLAIMS,
@@ -187,6 +187,21 @@ def test_tables_of_many_sizes_share_their_shapes_and_keep_their_density(num, blo
         found = np.array([float(posterior.density(row, shared)) for row in theta])
     assert shared["blocks"]["features"].shape == (blocks, 2, size)
     np.testing.assert_allclose(found, posterior.log_density(theta), rtol=1e-12)
+
+
+@pytest.mark.jax
+def test_a_chain_in_single_precision_draws_from_the_density():
+    """Without records that is the prior, N(0, 1): 50 states of 31 coordinates, drawn nearly independently.
+
+    Mean and mean square of 1,550 normals, within four standard errors of a quarter as many.
+    """
+    pytest.importorskip("blackjax")
+    mechanism = _mechanism("classification", 1, 5.0, "paper")
+    posterior = mechanism.posterior(Records(features=np.zeros((0, 1)), response=np.zeros(0)))
+    states = OneChain(warmup=100).states(posterior, np.random.default_rng(0))
+    assert (states.shape, states.dtype) == ((50, 31), np.float32)
+    assert states.mean() == pytest.approx(0.0, abs=4.0 / math.sqrt(388))
+    assert np.square(states).mean() == pytest.approx(1.0, abs=4.0 * math.sqrt(2.0 / 388))
 
 
 # -- claims

@@ -172,7 +172,7 @@ def test_the_page_has_both_versions_of_every_claim(published, tmp_path):
     text = (tmp_path / "page.md").read_text()
     assert text.startswith("> **This page comes from 4 runs at full size**, 2 of them with fewer or other")
     assert "gaussian-calibration (corrected: 2 of 5), gaussian-calibration (as-published: 4 of 10)" in text
-    assert "warm-up iterations" not in text  # no network is in the folder
+    assert "Chains of networks start" not in text  # no network is in the folder
     claim = "The Gaussian regressions have the epsilon that they are plotted at."
     row = f"| 3 (calibration) | {claim} | holds (2 of 2) | does not hold (0 of 4) |"
     assert row in text

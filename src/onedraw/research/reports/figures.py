@@ -26,8 +26,14 @@ METHOD_COLOURS = {
     "minami": "#588157",
     "beta": "#7fb7c9",
     "dp-sgd": "#c8553d",
+    "Bayes": FAINT,
+    "Gibbs": "#588157",
+    "β-divergence": "#7fb7c9",
 }
+"""By name, or by what a curve's name has before its first comma: a method has one colour in all pictures."""
 PANEL_WIDTH, PANEL_HEIGHT = 2.7, 2.2
+CLOSE = 1.5
+"""Of two places on a logarithmic axis that are nearer than this factor, the second is labelled."""
 LEGEND_HANDLE, LEGEND_CHARACTER = 0.55, 0.062
 """Inches of a legend's line and gaps, and of a character: columns are as many as fit, so that none is cut."""
 
@@ -42,8 +48,9 @@ def draw_view(view: View, summary: Sequence[Row], note: str = "") -> Any:
     height = 4.6 if single else PANEL_HEIGHT * len(down) + 1.9
     figure, _ = new_figure(width, height)
     figure.clear()  # one pair of axes is what the canvas offers; panels are many
+    alone = view.across == "data"  # every data set has its own n
     panels = figure.subplots(
-        len(down), len(across), squeeze=False, sharex=view.across != "data", sharey="row"
+        len(down), len(across), squeeze=False, sharex="col" if alone else "all", sharey="row"
     )
     labels = {
         value: _label(select(rows, **{view.curve: value}), view, value)
@@ -59,7 +66,7 @@ def draw_view(view: View, summary: Sequence[Row], note: str = "") -> Any:
             if title or true:
                 panels[i, j].set_title("\n".join(title + true), fontsize=8 if true else 9)
             if view.log_x:
-                _mark(panels[i, j], view, kept if view.across == "data" else rows)
+                _mark(panels[i, j], view, select(rows, data=beside) if alone and beside is not None else rows)
             if j == 0:
                 label = (
                     view.y_label
@@ -126,7 +133,8 @@ def _draw_panel(axis: Any, view: View, rows: Sequence[Row], labels: Mapping[Valu
         kept = select(rows, **{view.curve: value})
         if not kept:
             continue
-        colour = METHOD_COLOURS.get(str(value).removesuffix(PUBLISHED), COLOURS[number % len(COLOURS)])
+        name = str(value).removesuffix(PUBLISHED).split(",")[0]
+        colour = METHOD_COLOURS.get(name, COLOURS[number % len(COLOURS)])
         x = [float(row[view.x]) for row in kept]
         y = [float(row[view.y]) for row in kept]
         few = len(x) <= 12
@@ -159,7 +167,9 @@ def _mark(axis: Any, view: View, rows: Sequence[Row]) -> None:
     places = sorted({float(row[view.x]) for row in rows})
     axis.tick_params(which="minor", labelbottom=False)
     if places and places[-1] < 100.0 * places[0]:  # decades would leave one label or two
-        axis.set_xticks(places, [f"{place:g}" for place in places])
+        following = [*places[1:], math.inf]
+        texts = [f"{a:g}" if b > CLOSE * a else "" for a, b in zip(places, following, strict=True)]
+        axis.set_xticks(places, texts)
 
 
 def _cut(axes: Any, ceiling: float) -> None:

@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from onedraw.advice import Advice, Do, Set
+from onedraw.cautions import rounded
 from onedraw.errors import InvalidInput
+from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
 from onedraw.uncertainty.categories import too_many_levels
 
@@ -44,7 +46,7 @@ class Expected:
 
 
 def expected_intervals(
-    model: Any, request: Request, num_records: int | None, *, without_robust: str = ""
+    model: Any, request: Request | Guarantee, num_records: int | None, *, without_robust: str = ""
 ) -> Expected:
     """What to expect of a regression ``model``; ``num_records`` is None where it is private or not known.
 
@@ -55,6 +57,18 @@ def expected_intervals(
             reason=without_robust,
             never=True,
             advice=(Set("inference", True, of="TiltedFit", named="tilted_fit"),),
+        )
+    if model.offset is not None and not model.family.is_canonical:
+        return Expected(
+            reason=f"Intervals of {model.kind} counts with exposures are not known: how much counts vary "
+            "depends on their means, which the exposures hide.",
+            never=True,
+        )
+    if not model.fit_intercept and model.offset is not None:
+        return Expected(
+            reason="Intervals of counts with exposures need an intercept, whose curvature shows their mean.",
+            never=True,
+            advice=(Set("fit_intercept", True),),
         )
     if not model.fit_intercept and model.family.has_scale:
         return Expected(
@@ -89,10 +103,10 @@ def expected_intervals(
     wanted = (FEWEST if never else USUAL) / max(share, 1e-300)
     return Expected(
         reason=(
-            f"{num_records} records at epsilon {request.epsilon:g} are {share:.2g} per parameter, too few "
-            f"for intervals: {'' if never else 'most releases have them from '}about "
-            f"{max(num_records, 1) * wanted:.2g} records, or epsilon {request.epsilon * wanted:.2g}, "
-            f"{'would be the least.' if never else 'on.'}"
+            f"{num_records:,} records at epsilon {request.epsilon:g} are {rounded(share)} per parameter, too "
+            f"few for intervals: {'' if never else 'most releases have them from '}about "
+            f"{rounded(max(num_records, 1) * wanted)} records, or epsilon "
+            f"{rounded(request.epsilon * wanted)}, {'would be the least.' if never else 'on.'}"
         ),
         never=never,
     )
