@@ -54,6 +54,7 @@ from onedraw.planning import FORM
 from onedraw.types import AnyArray, Array
 
 FUNCTIONS = ("C", "bs", "log")
+SPLINE_OPTIONS = ("df", "knots", "degree")
 MADE_UP_ROWS = 2_001
 
 
@@ -112,17 +113,16 @@ class FormulaColumns(Columns):
 
     def encoder(self, names: Iterable[str]) -> FormulaEncoding:
         """How a table with these columns becomes features."""
-        made = self.__dict__.get("_made")  # the same for every table: it follows from the declaration
-        if made is None:
+        listed = tuple(names)
+        for name in [*_uses(self.terms), *filter(None, [self.exposure])]:
+            if name not in listed:
+                told = f"The formula names {name!r}, which the table does not have."
+                raise no_such_column(name, listed, told=told)
+        made: FormulaEncoding | None = self.__dict__.get("_made")
+        if made is None:  # the same for every table: it follows from the declaration
             made = FormulaEncoding.of(self)
             object.__setattr__(self, "_made", made)
-        listed = tuple(names)
-        for source in made.all_sources:
-            if source.name not in listed:
-                told = f"The formula names {source.name!r}, which the table does not have."
-                raise no_such_column(source.name, listed, told=told)
-        found: FormulaEncoding = made
-        return found
+        return made
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -225,18 +225,26 @@ def _offset_column(text: str) -> tuple[str, bool]:
     raise InvalidInput(f"Expected offset(log(column)) or offset(column), got {text!r}.")
 
 
-def _checked_columns(columns: FormulaColumns) -> list[str]:
-    """The columns that a formula names, in order; refuses whatever is no map of one record."""
-    names: dict[str, None] = {}
-    for term in _read(columns.terms):
+def _uses(terms: str) -> dict[str, list[str]]:
+    """The columns that terms name, in order, with their functions; refuses what is no map of a record."""
+    found: dict[str, list[str]] = {}
+    for term in _read(terms):
         for factor in term.factors:
             method, text = factor.eval_method.name, str(factor)
             if method == "LITERAL":
                 continue
-            name, function = (text, None) if method == "LOOKUP" else _called(text)
+            name, function = (text, "") if method == "LOOKUP" else _called(text)
+            found.setdefault(name, []).append(function)
+    return found
+
+
+def _checked_columns(columns: FormulaColumns) -> list[str]:
+    """The columns that a formula names, in order, declared as their use needs."""
+    uses = _uses(columns.terms)
+    for name, functions in uses.items():
+        for function in functions:
             _check_use(columns.columns.get(name, Column()), name, function)
-            names[name] = None
-    return list(names)
+    return list(uses)
 
 
 def _called(text: str) -> tuple[str, str]:
@@ -256,6 +264,12 @@ def _called(text: str) -> tuple[str, str]:
         and isinstance(call.args[0], ast.Name)
     ):
         others: list[Any] = [*call.args[1:], *call.keywords]
+        for keyword in call.keywords if call.func.id == "bs" else ():
+            if keyword.arg not in SPLINE_OPTIONS:
+                raise InvalidInput(
+                    f"The formula has {text!r}. Options of bs are {', '.join(SPLINE_OPTIONS)}, got "
+                    f"{keyword.arg!r}; its ends are those of the declared range."
+                )
         if call.func.id == "C":
             others = [part for other in others for part in _contrast(other)]
         if all(isinstance(node, constants) for other in others for node in ast.walk(other)):
@@ -274,7 +288,7 @@ def _contrast(node: Any) -> list[Any]:
     return [node]
 
 
-def _check_use(column: Column, name: str, function: str | None) -> None:
+def _check_use(column: Column, name: str, function: str) -> None:
     if function == "C" and column.categories is None:
         raise InvalidInput(
             f"C({name}) needs declared categories: read from the data they would be published.",

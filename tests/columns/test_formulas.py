@@ -114,7 +114,10 @@ def test_each_record_is_encoded_by_itself(formula):
         ("died ~ age:offset(income)", "one offset"),
         ("died ~ age + offset(scale(income))", "Expected offset"),
         ("died ~ age + exposure(income)", "written offset"),
-        ("died ~ weight", "which the table does not have"),
+        ("died ~ height", "which the table does not have"),
+        ("died ~ C(sexx)", "which the table does not have.*Did you mean 'sex'"),
+        ("died ~ age + offset(log(incomes))", "which the table does not have.*Did you mean 'income'"),
+        ("died ~ bs(age, df=4, lower_bound=10)", "Options of bs are df, knots, degree, got 'lower_bound'"),
         ("died ~ 1", "no term but an intercept"),
         ("died ~ age +", "Cannot read the formula"),
         ("age + sex", "Expected a formula 'response ~ terms'"),
@@ -123,7 +126,7 @@ def test_each_record_is_encoded_by_itself(formula):
 )
 def test_what_is_no_map_of_one_record_is_refused(formula, message):
     with pytest.raises(onedraw.InvalidInput, match=message):
-        with_formula(formula, COLUMNS).encoder(NAMES)
+        with_formula(formula, COLUMNS).encoder([*NAMES, "weight"])
 
 
 @pytest.mark.parametrize("term", ["offset(log(years))", "offset(log_years)"])
