@@ -65,9 +65,9 @@ assumes that the chain has converged; the estimators of this library run four ch
 the chains are is said below. Not every such chain converges: of five with 250 warm-up iterations that were
 run again four times as long, four changed their score by less than 0.07, and one on kin8nm fell from a log
 RMSE of -1.50 to -1.83. This counts against the draw. Chains with 250 warm-up iterations were computed in
-double precision, longer ones are computed in single precision, which takes half the time with 1,000 records:
-of twenty means over 24 chains each, of log densities, outputs and their variances, the two differ by at most
-2.1 standard errors.
+double precision (those of `random-units` and longer ones in single precision, which takes half the time with
+1,000 records: of twenty means over 24 chains each, of log densities, outputs and their variances, the two
+differ by at most 2.1 standard errors).
 
 There are 10 repetitions of figures 3 and 9 on simulated data and 5 on UCI data and of figure 10, too few for
 small differences; each cell averages five releases. The 10 were not planned: with 5, every case of network
@@ -78,7 +78,7 @@ these verdicts are less certain than two standard errors suggest.
 features as they are. A tilted fit on public random units of the features was compared with it, with the draw
 and with DP-SGD by a rule that was fixed first (`random-units`); it is not offered, because it loses to the
 fit without a hidden layer where the truth is nearly linear, and gains only on kin8nm, where the draw of a
-network is better than both (with 1,000 records at epsilon 5 its log RMSE is -1.69, against -1.32 and -1.30).
+network is better than both (with 1,000 records at epsilon 5 its log RMSE is -1.72, against -1.32 and -1.30).
 
 The paper does not say how responses are scaled; here
 public bounds (as published: the extremes of the training rows) are mapped to [-1, 1], and RMSE is in those
