@@ -26,13 +26,14 @@ HADAMARD = np.array([[1.0, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [-1, 1, 1, 
 TILTED_BY = 1e-3
 LOSSES = [
     Logistic(),
+    Logistic(brier=0.5),
     LogCosh(cut=1.7),
     CappedCounts(cap=4),
     CappedCounts(cap=3, dispersion=1.5),
     Softmax(classes=3),
     Softmax(classes=5),
 ]
-NAMES = ["logistic", "log_cosh", "poisson", "negative_binomial", "softmax_3", "softmax_5"]
+NAMES = ["logistic", "with_brier", "log_cosh", "poisson", "negative_binomial", "softmax_3", "softmax_5"]
 
 
 def designs(geometry, parallel=False):
@@ -167,7 +168,7 @@ def test_the_worst_pair_in_the_ball_comes_to_epsilon(loss, neighbours):
 
 
 @RELATIONS
-@pytest.mark.parametrize("loss", LOSSES[:2], ids=NAMES[:2])
+@pytest.mark.parametrize("loss", LOSSES[:3], ids=NAMES[:3])
 def test_parallel_rows_of_one_person_in_the_ball_come_to_epsilon(loss, neighbours):
     fit = calibrated(loss, neighbours, 3, "ball")
     assert 0.999 * EPSILON <= worst(loss, fit, neighbours, 3, designs("ball", parallel=True)) <= EPSILON
@@ -214,7 +215,7 @@ def test_random_pairs_never_pass_epsilon(loss, neighbours, rows, geometry):
 
 @CASES
 @RELATIONS
-@pytest.mark.parametrize("loss", LOSSES[4:], ids=NAMES[4:])
+@pytest.mark.parametrize("loss", LOSSES[5:], ids=NAMES[5:])
 def test_random_pairs_of_several_classes_never_pass_epsilon_by_the_exact_norm(loss, neighbours, rows):
     rng = np.random.default_rng(6)
     fit = calibrated(loss, neighbours, rows, "cube")
