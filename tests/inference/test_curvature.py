@@ -16,7 +16,13 @@ from onedraw.inference.weight import (
     kolmogorov_rule,
 )
 
-WEIGHTS = [LogisticWeight(), LogisticWeight(brier=0.5), LogisticVariance(brier=0.5), ExponentialWeight(), ConstantWeight(level=2.0)]
+WEIGHTS = [
+    LogisticWeight(),
+    LogisticWeight(brier=0.5),
+    LogisticVariance(brier=0.5),
+    ExponentialWeight(),
+    ConstantWeight(level=2.0),
+]
 
 
 @pytest.mark.parametrize(("centre", "variance"), [(0.0, 0.5), (-2.0, 1.5), (1.0, 6.0), (4.0, 0.01)])

@@ -126,9 +126,7 @@ class TiltedDensity:
 
 def has_tilted_density(mechanism: Any) -> bool:
     """Whether its release is one such minimiser: pure, two classes, one or two parameters in the cube."""
-    if not isinstance(mechanism, TiltedFit) or not isinstance(
-        recipe_of(mechanism.model).loss, Logistic
-    ):
+    if not isinstance(mechanism, TiltedFit) or not isinstance(recipe_of(mechanism.model).loss, Logistic):
         return False
     model = mechanism.model
     bounded = model.feature_bounds is not None or not model.num_features

@@ -9,8 +9,8 @@ Guarantee:
     epsilon-DP (or (epsilon, delta)-DP) for each recipe as a whole: the stages use parts of epsilon and delta
     that add up, each private given what was published before [sequential composition].
 
-*Classes.* One fit; two classes with half of Brier's score in the loss (``losses``). *Counts.* A cap near a quantile of the counts (of the counts themselves, whatever their
-exposures), then a fit of the capped counts.
+*Classes.* One fit; two classes with half of Brier's score in the loss (``losses``). *Counts.* A cap near a
+quantile of the counts (of the counts themselves, whatever their exposures), then a fit of the capped counts.
 *Linear.* Four stages, see ``linear``.
 
 >>> import numpy as np
