@@ -16,7 +16,7 @@ in q. With c times Brier's score in the loss (``tilted.losses``) v = s + 2 c s^2
 score is s (1 + 2 c s)^2; powers of s are sums of its even derivatives: D^2 s = s - 6 s^2, D^4 s = s - 30 s^2
 + 120 s^3. So s^2 = (s - D^2 s)/6, s^3 = (4 s - 5 D^2 s + D^4 s)/120, and nothing new is integrated.
 *Exponential* (counts): mu = exp(eta), every e_k = exp(a + q/2). *Constant* (linear regression): mu = level *
-eta. *Tabulated* (capped counts): mu = E min(Y, cap) has derivatives by a spline and means by Gauss quadrature.
+eta. *Tabulated* (capped counts): mu = E min(Y, cap) has derivatives by a spline, means by Gauss quadrature.
 
 >>> import numpy as np
 >>> LogisticWeight().normal_means(np.array([0.0]), np.array([0.0]))[:2].round(3).tolist()
