@@ -58,7 +58,7 @@ from onedraw.tilted.quantiles import Drawn
 from onedraw.tilted.recipes import RECIPES, Fitted, recipe_of
 from onedraw.tilted.scores import ScoreProducts, TotalScore
 from onedraw.tilted.solver import AtPoint
-from onedraw.tilted.sums import SlopeAndCurvature
+from onedraw.tilted.sums import Curvature
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.units import UnitTerms
 from onedraw.tilted.unpulled import unpulled
@@ -292,8 +292,8 @@ class TiltedFit(Mechanism):
         if self.terms_of_curvature is None:
             return ()
         if self.inference == ROBUST:
-            return (SlopeAndCurvature, ScoreProducts)
-        return (SlopeAndCurvature, TotalScore) if self.model.family.has_scale else (SlopeAndCurvature,)
+            return (Curvature, ScoreProducts)
+        return (Curvature, TotalScore) if self.model.family.has_scale else (Curvature,)
 
     def _curvature(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
         """The noisy curvature at the released parameters, in units of the working rows."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,11 @@ Rows = slice | NDArray[np.intp]
 
 class Table(Protocol):
     """Records somewhere. Private."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether a sum reads nothing from elsewhere, so that two cost no more than one of both."""
+        ...
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -76,6 +81,7 @@ class Table(Protocol):
 class Block(Withheld):
     """Records in memory: a table of one block. Subclasses are frozen dataclasses of arrays."""
 
+    in_memory: ClassVar[bool] = True
     _chosen: NDArray[np.intp] | None = None
     """The rows of the look, once it was taken."""
 

@@ -26,7 +26,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -87,6 +87,8 @@ class _Held(Withheld):
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Cluster(Withheld):
     """Records on the workers of ``client``; ``prepared`` are maps of blocks, ``empty`` is one of none."""
+
+    in_memory: ClassVar[bool] = False
 
     client: Any
     held: _Held

@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onedraw.private import Withheld
-from onedraw.tables.base import Block, Kernel, Prepare, Sums, Table, Together
+from onedraw.tables.base import Kernel, Prepare, Sums, Table, Together
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -132,9 +132,7 @@ class Foreseen(Withheld):
 
     @property
     def in_memory(self) -> bool:
-        """Whether prepared blocks are there already, so that two sums cost no more than one of both."""
-        source = self.choice.table
-        return isinstance(source, Block) or (isinstance(source, Foreseen) and source.in_memory)
+        return self.choice.table.in_memory
 
     def map(self, prepare: Prepare) -> Foreseen:
         return replace(self, held=self.held.map(prepare), prepared=(*self.prepared, prepare))

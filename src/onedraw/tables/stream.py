@@ -19,7 +19,7 @@ import threading
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,8 @@ class Stream(Withheld):
     ``read`` turns a piece into a block of records, of which ``empty`` is one without any; ``prepared`` are
     maps of such blocks.
     """
+
+    in_memory: ClassVar[bool] = False
 
     source: Source
     read: Prepare

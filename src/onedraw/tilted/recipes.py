@@ -48,7 +48,7 @@ from onedraw.tilted.losses import Logistic, Loss
 from onedraw.tilted.quantiles import CapCounts, Counted, Drawn, cap_of_counts
 from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.solver import AtPoint
-from onedraw.tilted.sums import SlopeAndCurvature, Sums, squared
+from onedraw.tilted.sums import Curvature, Sums, squared
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
@@ -87,7 +87,7 @@ class Fitted:
     @property
     def curvature(self) -> Array:
         """The curvature (qp, qp) at the released parameters. Not published."""
-        return squared(self.summed(SlopeAndCurvature)[1])
+        return squared(self.summed(Curvature)[0])
 
 
 class Recipe(Protocol):
