@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from onedraw.errors import TableError
 from onedraw.private import Withheld
 from onedraw.tables import base
-from onedraw.tables.base import Block, Kernel, PairwiseSum, Prepare, Sums, chosen_rows
+from onedraw.tables.base import Block, Kernel, PairwiseSum, Prepare, Sums, chosen_rows, seed_of_look
 from onedraw.types import Array
 
 CHANGED = (
@@ -98,7 +98,7 @@ class Stream(Withheld):
         return total.result(kernel(self._made(self.empty)))
 
     def check(self, checks: Callable[[Any], None], rng: np.random.Generator) -> None:
-        self.seen.chosen = chosen_rows(len(self), rng)
+        self.seen.chosen = chosen_rows(len(self), seed_of_look(len(self), rng))
         parts: list[Block] = []
         first = 0
         with contextlib.closing(self._blocks()) as blocks:

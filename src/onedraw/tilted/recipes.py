@@ -173,7 +173,7 @@ class CountFit:
         tau = next(tau for least, tau in (TAUS if terms.raw else UNPULLED_TAUS) if much >= least)
         spent = min(max(NATS_CAP / (1.0 - tau) / terms.information, 0.005), 0.05) * terms.epsilon
         left = replace(terms, epsilon=terms.epsilon - spent)
-        look, noise = table.look(rng), Drawn(rng)
+        noise = Drawn(rng)
 
         def chosen(sums: base.Sums) -> int:
             return cap_of_counts(
@@ -189,7 +189,7 @@ class CountFit:
             fit = OneFit(CappedCounts(cap=cap, dispersion=self.dispersion))
             return replace(fit(counts, geometry, left, rng, also), published={"cap": float(cap)})
 
-        return staged(table, CapCounts(), chosen, fitted, look)
+        return staged(table, CapCounts(), chosen, fitted, rng)
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,19 @@ g(theta + t d) = (1 - t) g + o(t), so the damping that asks |g| to fall finds a 
 least the ridge, so |g| falls to zero, at the end quadratically. No value of the objective is needed.
 
 *It is cheap.* Newton steps on random subsamples give a point that is wrong by the sampling error only. From
-there a step minimises a surrogate [Jordan, Lee & Yang 2019]: the objective of the largest subsample,
-corrected by the gradient of all records, one pass, so that both agree at the start. That leaves the sampling
-error of the curvature, so the second pass takes the curvature too, in half precision, and it corrects the
-surrogate from then on: what is left is the sampling error of third derivatives, times the distance. The pass
-that is expected to be the last certifies, and takes what is asked for at the point that will be published
-(``also``). If a pass finds a gradient that did not fall, damped steps of all records go on from there.
+there quasi-Newton steps, one gradient each: the curvature is that of the largest subsample, and every step
+corrects it by the change of the gradient that it saw [BFGS]. Where the subsample has too few records for its
+parameters, the curvature of all of them is taken once, in half precision. No curvature need be right: a point
+is certified by its gradient alone. Gradients are added up in the quickest way until one is expected to be
+small enough, and that one so that its rounding is bounded.
 
-*Of more records than a look holds, three passes.* The first takes the curvature as well, as that costs little
-beside reading the records once more, and the look is large: the distance goes 1e-2, 1e-6, 1e-14. ``approach``
-stops before the last pass, so that another stage of a fit can begin in it.
+*Of a table elsewhere, three passes.* There a pass costs more than what is computed in it, so each takes the
+curvature as well, and a step minimises a surrogate [Jordan, Lee & Yang 2019]: the objective of the look,
+corrected by gradient and curvature of all records so that both agree at the start. What is left is the
+sampling error of third derivatives, times the distance squared: the distance goes 1e-2, 1e-6, 1e-14. The
+third pass certifies, and takes what is asked for at the point that will be published (``also``). If a pass
+finds a gradient that did not fall, damped steps of all records go on from there. ``approach`` stops before
+the last pass, so that another stage of a fit can begin in it.
 
 >>> import numpy as np
 >>> from onedraw.tilted.losses import Logistic
@@ -55,12 +58,14 @@ MAX_STEPS = 500
 SMALLEST_SAMPLE = 2000
 SAMPLED_SHARE = 8
 """Each subsample is this many times smaller than the next one."""
-GOOD_FALL, FAIR_FALL = 0.1, 0.5
+ENOUGH = 100
+"""Records of a subsample for each parameter, from which on its curvature serves for that of all records."""
+GOOD_FALL, FAIR_FALL = 0.3, 0.5
 """A step that leaves more than this share of the gradient calls for a new curvature, or for an exact one."""
 SURROGATE_STEPS = 16
-LAST = 0.1
-"""A pass is taken for the last if it should find a gradient of this share of the residual: one that falls at
-the rate of the step before, and at its square with a new curvature."""
+LAST = 1e-3
+"""A gradient is certified if it should be this share of the residual, falling as it did in the step before.
+Less than 1, so that the last digits hardly depend on the way there."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -106,16 +111,18 @@ def approach(
         theta = _descend(sample, theta, loose=True)
     if samples and not sums.table.in_memory:
         return _in_few_passes(objective, samples[-1], theta, moved)
-    hessian = samples[-1].ridged(samples[-1].sums.curvature(theta)) if samples else None
+    hessian = None
+    if samples and samples[-1].sums.num_records >= ENOUGH * theta.size:
+        hessian = samples[-1].ridged(samples[-1].sums.curvature(theta))
     theta = _descend(objective, theta, loose=False, hessian=hessian)
     return Approach(objective=objective, theta=theta, moved=moved, certified=True)
 
 
 def _ladder(sums: Sums, rng: np.random.Generator) -> list[Sums]:
-    """Random subsamples, the smallest first, the largest a look at most."""
+    """Random subsamples, the smallest first; of a table elsewhere the largest is its look."""
     q, p = sums.shape
     n, sizes = sums.num_records, list[int]()
-    size = n // SAMPLED_SHARE if n <= base.LOOK else base.LOOK
+    size = n // SAMPLED_SHARE if sums.table.in_memory else min(n, base.LOOK)
     while size >= max(SMALLEST_SAMPLE, 20 * q * p):
         sizes.append(size)
         size //= SAMPLED_SHARE

@@ -109,12 +109,17 @@ class Sums(Withheld):
         return self.factor * self.num_records * bound
 
     def subsamples(self, sizes: list[int], rng: np.random.Generator) -> list[Sums]:
-        """Sums of so many records of the look, chosen at random, each counted as often as makes up for it."""
-        found, look = [], self.table.look(rng)
+        """Sums of so many records chosen at random, each counted as often as makes up for it.
+
+        Always the same places: whom they show decides how soon a minimiser is found, and nothing else. Of a
+        table elsewhere they are places of its look, the only part that ``rng`` may choose.
+        """
+        held: Any = self.table if self.table.in_memory else self.table.look(rng)
+        places, found = np.random.default_rng(0), []
         for size in sizes:
-            part = look
-            if len(look) > size:
-                part = look.take(np.sort(rng.choice(len(look), size, replace=False, shuffle=False)))
+            part = held
+            if len(held) > size:
+                part = held.take(np.sort(places.choice(len(held), size, replace=False, shuffle=False)))
             found.append(Sums(loss=self.loss, table=part, factor=self.factor * self.num_records / len(part)))
         return found
 
