@@ -148,9 +148,8 @@ def test_of_many_columns_the_curvature_of_all_records_is_taken_once(monkeypatch)
     sums, tilt = problem(Logistic(), n=40_000, p=60, weighted=False)
     passes = counted(monkeypatch, 40_000)
     solved(sums, tilt, residual=1e-6)
-    assert passes[0] == "Together"
-    assert set(passes[1:]) == {"Slope"}
-    assert len(passes) <= 8
+    assert passes.count("Curvature") == 1
+    assert passes.count("Slope") == len(passes) - 1 <= 8
 
 
 class Elsewhere:

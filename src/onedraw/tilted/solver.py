@@ -15,10 +15,10 @@ least the ridge, so |g| falls to zero, at the end quadratically. No value of the
 
 *It is cheap.* Newton steps on random subsamples give a point that is wrong by the sampling error only. From
 there quasi-Newton steps, one gradient each: the curvature is that of the largest subsample, and every step
-corrects it by the change of the gradient that it saw [BFGS]. Where the subsample has too few records for its
-parameters, the curvature of all of them is taken once, in half precision. No curvature need be right: a point
-is certified by its gradient alone. Gradients are added up in the quickest way until one is expected to be
-small enough, and that one so that its rounding is bounded.
+corrects it by the change of the gradient that it saw [BFGS]. Where a step does little, the subsample having
+few records for its parameters, the curvature of all records is taken, in half precision. No curvature need be
+right: a point is certified by its gradient alone. Gradients are added up in the quickest way until one is
+expected to be small enough, and that one so that its rounding is bounded.
 
 *Of a table elsewhere, three passes.* There a pass costs more than what is computed in it, so each takes the
 curvature as well, and a step minimises a surrogate [Jordan, Lee & Yang 2019]: the objective of the look,
@@ -58,14 +58,12 @@ MAX_STEPS = 500
 SMALLEST_SAMPLE = 2000
 SAMPLED_SHARE = 8
 """Each subsample is this many times smaller than the next one."""
-ENOUGH = 100
-"""Records of a subsample for each parameter, from which on its curvature serves for that of all records."""
-GOOD_FALL, FAIR_FALL = 0.3, 0.5
+GOOD_FALL, FAIR_FALL = 0.1, 0.5
 """A step that leaves more than this share of the gradient calls for a new curvature, or for an exact one."""
 SURROGATE_STEPS = 16
-LAST = 1e-3
-"""A gradient is certified if it should be this share of the residual, falling as it did in the step before.
-Less than 1, so that the last digits hardly depend on the way there."""
+LAST = 0.01
+"""A step may be the last if the residual was reached before it, or if it should reach this share of it, by
+the fall of the step before. Less than 1, so that the last digits hardly depend on the way there."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -111,9 +109,7 @@ def approach(
         theta = _descend(sample, theta, loose=True)
     if samples and not sums.table.in_memory:
         return _in_few_passes(objective, samples[-1], theta, moved)
-    hessian = None
-    if samples and samples[-1].sums.num_records >= ENOUGH * theta.size:
-        hessian = samples[-1].ridged(samples[-1].sums.curvature(theta))
+    hessian = samples[-1].ridged(samples[-1].sums.curvature(theta)) if samples else None
     theta = _descend(objective, theta, loose=False, hessian=hessian)
     return Approach(objective=objective, theta=theta, moved=moved, certified=True)
 
@@ -303,7 +299,7 @@ def _descend(objective: _Objective, theta: Array, *, loose: bool, hessian: Array
         # -g.step is |step|^2 in units of the curvature, the sampling error about factor times g.size.
         if loose and -float(slope.ravel() @ step.ravel()) <= 0.01 * slope.size * objective.sums.factor:
             return theta + step
-        quick = loose or fall * size > LAST * objective.residual
+        quick = loose or (size > objective.residual and fall * size > LAST * objective.residual)
         tried, new_slope, fall = _damped(objective, theta, step, size, damp=exact, quick=quick)
         if not quick and objective.certified(
             tried, float(np.linalg.norm(new_slope)), precise=objective.precise

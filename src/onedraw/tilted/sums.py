@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -175,7 +175,9 @@ class Curvature:
         line = _Line(rows, self.theta, p if self.quick else COLUMNS)
         total, pieces = np.zeros((q, q, p, p)), _pieces(rows)
         most = len(pieces[0].features) if pieces else 0
-        room = np.empty((most, p), np.float32 if self.quick else np.float64)
+        # With one predictor the intercept is added by itself: rows of the length of the features are quicker.
+        columns = rows.features.shape[1] if q == 1 else p
+        room = np.empty((most, columns), np.float32 if self.quick else np.float64)
         for part in pieces:
             eta = line.predictor(part.features, part.offset)
             curvature = _times_weight(self.loss.slope_and_curvature(part.response, eta)[1], part)
@@ -227,8 +229,7 @@ class _Line:
         return sums
 
 
-@dataclass(frozen=True, eq=False)
-class _Piece:
+class _Piece(NamedTuple):
     features: Array
     response: Any
     weight: Array | None
@@ -289,10 +290,14 @@ def _add_curvature(total: Array, x: Array, curvature: Array, room: Array) -> Non
     """Add sum_i f''_i (x) x_i x_i' to ``total`` (q, q, p, p), its upper blocks only; x_i with its 1."""
     d = x.shape[1]
     if curvature.ndim == 1:
-        root = np.sqrt(curvature, dtype=room.dtype)
-        room[:, :d], room[:, d:] = x, 1.0
+        root, inner = np.sqrt(curvature, dtype=room.dtype), total[0, 0]
+        room[:] = x
         room *= root[:, None]
-        total[0, 0] += room.T @ room  # a product of a matrix with itself costs half of another one
+        inner[:d, :d] += room.T @ room  # a product of a matrix with itself costs half of another one
+        if len(inner) > d:
+            inner[d, :d] += root @ room
+            inner[:d, d] = inner[d, :d]
+            inner[d, d] += root @ root
         return
     room[:, :d], room[:, d:] = x, 1.0
     curvature = curvature.astype(room.dtype, copy=False)
