@@ -61,7 +61,7 @@ SAMPLED_SHARE = 8
 GOOD_FALL, FAIR_FALL = 0.1, 0.5
 """A step that leaves more than this share of the gradient calls for a new curvature, or for an exact one."""
 SURROGATE_STEPS = 16
-LAST = 0.01
+LAST = 1e-3
 """A step may be the last if the residual was reached before it, or if it should reach this share of it, by
 the fall of the step before. Less than 1, so that the last digits hardly depend on the way there."""
 
