@@ -18,7 +18,8 @@ Guarantee:
 >>> from onedraw.design import Observed
 >>> table = Observed(features=np.zeros((4, 0)), response=np.array([1.0, 5.0, 7.0, 9.0]))
 >>> total = lambda block: (np.array([block.response.sum()]),)
->>> staged(table, total, lambda sums: float(sums[0][0]), lambda most, t: most / len(t), table.look(None))
+>>> rng, mean = np.random.default_rng(), lambda most, table: most / len(table)
+>>> staged(table, total, lambda sums: float(sums[0][0]), mean, rng)
 5.5
 """
 
