@@ -26,7 +26,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from onedraw._extras import optional
 from onedraw.errors import InvalidInput, TableError
 from onedraw.private import Withheld
 from onedraw.tables import base
-from onedraw.tables.base import Block, Kernel, Prepare, Sums, chosen_rows, pairwise
+from onedraw.tables.base import Block, Kernel, Prepare, Sums, chosen_rows, pairwise, seed_of_look
 from onedraw.tables.stream import checksum, joined
 
 LOST = "The cluster could not finish a pass over the table, so nothing is released."
@@ -87,6 +87,8 @@ class _Held(Withheld):
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Cluster(Withheld):
     """Records on the workers of ``client``; ``prepared`` are maps of blocks, ``empty`` is one of none."""
+
+    in_memory: ClassVar[bool] = False
 
     client: Any
     held: _Held
@@ -146,7 +148,7 @@ class Cluster(Withheld):
 
     def check(self, checks: Callable[[Any], None], rng: np.random.Generator) -> None:
         self.held.scans += 1
-        chosen = chosen_rows(len(self), rng)
+        chosen = chosen_rows(len(self), seed_of_look(len(self), rng))
         edges = np.cumsum([0, *(size for size, _ in self.held.sizes)])
         asked, parts = Shard(checks), []
         if not len(self):
