@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws of the rows' moments from a released matrix: where chains start, and how they are run.
+"""Draws of the rows' law from a released matrix: where chains start, and how they are run.
 
 >>> import numpy as np
 >>> from onedraw.inference.weight import ConstantWeight
->>> space = MomentSpace(dim=2, intercept=True, count_sd=1.0)
+>>> space = RowSpace(plain=MomentSpace(dim=2, intercept=True, count_sd=1.0))
 >>> noisy = NoisyCurvature(
 ...     matrix=np.diag([900.0, 300.0])[None], diagonal_sd=np.array([5.0]), offdiagonal_sd=np.array([5.0]))
 >>> chains = sample_moments(
 ...     noisy, space, ConstantWeight(), np.zeros((1, 2)), np.array([1000.0]), np.random.default_rng(0))
 >>> point = space.read(chains.draws.reshape(-1, space.size))
->>> round(float(point.moments[:, 1, 1].mean()), 2), round(float(np.exp(point.log_count).mean()), 2)
+>>> round(float(point.rows.moments[:, 1, 1].mean()), 2), round(float(np.exp(point.log_count).mean()), 2)
 (0.33, 0.9)
 """
 
@@ -17,16 +17,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from onedraw.families.categorical import contrast_basis
 from onedraw.inference.classes import ClassWeight
 from onedraw.inference.hmc import Chains, Schedule, sample
 from onedraw.inference.moments import MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
+from onedraw.inference.space import RowSpace
 from onedraw.inference.weight import Weight
 from onedraw.types import Array
 
 CHAINS = 8
 LEAST_EIGENVALUE = (0.01, 0.5)
 """Of the correlations where chains start, between which the size of the noise decides."""
+LEAST_SHARE = 0.3
+"""Of a category where chains start, relative to equally common ones."""
 SCHEDULE = Schedule()
 FINEST = 0.01
 """The smallest noise that is taken at its word, relative to the smallest diagonal entry: rows are not normal
@@ -35,7 +39,7 @@ to more than a per cent anyway."""
 
 def sample_moments(
     released: NoisyCurvature,
-    space: MomentSpace,
+    space: RowSpace,
     weight: Weight | ClassWeight,
     theta: Array,
     count: Array,
@@ -85,11 +89,42 @@ def _summed(matrix: Array, dim: int) -> tuple[Array, float]:
 
 
 def _start(
-    space: MomentSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
+    space: RowSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
 ) -> tuple[Array, Array]:
     """Where chains start, and rough posterior precisions: only the speed of the sampler depends on them.
 
-    They start at the correlations of the released matrix. A chain that starts at none, where many records
+    Plain columns start by themselves; categories start at the shares that the matrix shows beside the
+    intercept, without interactions and shifts.
+    """
+    plain = space.plain
+    inner = matrix[:, : plain.dim, : plain.dim]
+    start, precision = _start_of_moments(plain, inner, diagonal_sd, offdiagonal_sd, count)
+    if not space.categories:
+        return start, precision
+    unit = np.maximum(matrix[:, 0, 0], 0.02 * count)
+    place, effects, rarest = plain.dim, [], []
+    for column in space.categories:
+        k, off = column.levels - 1, np.array(column.off)
+        share = (matrix[:, 0, place : place + k] / unit[:, None] - off) / (np.array(column.on) - off)
+        share = np.maximum(np.column_stack([1.0 - share.sum(1), share]), LEAST_SHARE / column.levels)
+        share /= share.sum(1, keepdims=True)
+        effects.append(np.log(share) @ contrast_basis(column.levels))
+        rarest.append(np.repeat(share.min(1)[:, None], k, axis=1))
+        place += k
+    pairs = np.zeros((len(matrix), space.cells.pairs.shape[1]))
+    told = unit[:, None] * np.concatenate(rarest, axis=1) / offdiagonal_sd[:, None]
+    shifts = np.repeat(told, plain.scales, axis=1)
+    known = np.concatenate([told, pairs + told.min(1, keepdims=True), shifts], axis=1)
+    return (
+        np.concatenate([start, *effects, pairs, np.zeros_like(shifts)], axis=1),
+        np.concatenate([precision, 1.0 / space.spreads**2 + known**2], axis=1),
+    )
+
+
+def _start_of_moments(
+    space: MomentSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
+) -> tuple[Array, Array]:
+    """Chains start at the correlations of the released matrix. A chain that starts at none, where many records
     show strong ones, overshoots to singular correlations and is still there when the warm-up ends.
     """
     p, pairs, scales = space.dim, space.pairs, space.scales

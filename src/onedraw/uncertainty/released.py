@@ -21,6 +21,7 @@ from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput
 from onedraw.inference import Released, RobustScore, ScoreLaw, TiltLaw
 from onedraw.inference.curvature import row_law
+from onedraw.inference.rows import Rows
 from onedraw.release import Release
 from onedraw.tilted.laws import BallLaw, ClassLaw, CubeLaw, GaussianLaw
 from onedraw.tilted.weights import Geometry
@@ -163,7 +164,8 @@ def _count(
     points = np.roll(theta.reshape(rows.shape), 1, axis=1) if intercept else theta  # the intercept first
     moments = np.full(rows.shape[1], MEAN_SQUARE)
     moments[:1] = 1.0 if intercept else MEAN_SQUARE
-    law = row_law(reading.weight, np.diag(moments)[None], points.reshape(1, -1), intercept=intercept)
+    rows_law = Rows.of_moments(np.diag(moments)[None], intercept=intercept)
+    law = row_law(reading.weight, rows_law, points.reshape(1, -1))
     each = law.curvature[0].diagonal().reshape(rows.shape)
     if intercept:
         rows, each = rows[:, -1:], each[:, :1]
