@@ -10,7 +10,7 @@ The information of a table is its number of records times epsilon for each param
 In simulations (docs/uncertainty.md) nearly no release below ``FEWEST`` had intervals, and most had above
 ``USUAL``.
 
-A declared column with many categories has none at all (``uncertainty.categories``).
+Declared columns whose categories make too many combinations have none at all (``uncertainty.categories``).
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ def expected_intervals(
             never=True,
             advice=(Set("feature_bounds"),),
         )
-    if too_many_levels(model.features):
+    if too_many_levels(model):
         return Expected(
-            reason=too_many_levels(model.features),
+            reason=too_many_levels(model),
             never=True,
             advice=(Do("join categories"), Set("draws", "auto", note=" with the mechanism one_posterior")),
         )

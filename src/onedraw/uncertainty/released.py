@@ -19,7 +19,7 @@ import numpy as np
 
 from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput
-from onedraw.inference import Released, RobustScore, ScoreLaw, TiltLaw
+from onedraw.inference import Layout, Released, RobustScore, ScoreLaw, TiltLaw
 from onedraw.inference.curvature import row_law
 from onedraw.inference.rows import Rows
 from onedraw.release import Release
@@ -27,7 +27,7 @@ from onedraw.tilted.laws import BallLaw, ClassLaw, CubeLaw, GaussianLaw
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
-from onedraw.uncertainty.categories import too_many_levels
+from onedraw.uncertainty.categories import categories_of, too_many_levels
 from onedraw.uncertainty.readings import READINGS, Reading
 
 LEAST_SHARE = 0.02
@@ -50,9 +50,9 @@ def released_of(release: Release) -> Released:
                 "draws", "auto", note=" with the mechanism one_posterior; another fit is charged again"
             ),
         )
-    if too_many_levels(model.features):
+    if too_many_levels(model):
         raise InvalidInput(
-            f"Intervals could not be trusted here. {too_many_levels(model.features)}",
+            f"Intervals could not be trusted here. {too_many_levels(model)}",
             advice=Do("join categories beforehand; another fit is charged again"),
         )
     if release.num_records is not None and release.num_records < 1:
@@ -66,6 +66,10 @@ def released_of(release: Release) -> Released:
     diagonal_sd, offdiagonal_sd = release.statistics["curvature_sd"].values
     if model.feature_bounds is None and model.num_features:
         _check_units(release, curvature, diagonal_sd)
+    layout = Layout(
+        intercept=model.num_features if model.fit_intercept else None,
+        categories=categories_of(model, row_units(release)[: model.num_features]),
+    )
     count, count_sd = _count(release, reading, theta, curvature, diagonal_sd)
     return Released(
         theta=theta,
@@ -78,25 +82,24 @@ def released_of(release: Release) -> Released:
         count=count,
         count_sd=count_sd,
         weight=reading.weight,
-        intercept=model.num_features if model.fit_intercept else None,
-        score=_robust(release, reading) or reading.score,
+        layout=layout,
+        score=_robust(release, reading, layout) or reading.score,
         noise_ratio=float(release.guarantee.rows_per_person),
         useful=reading.useful,
     )
 
 
-def _robust(release: Release, reading: Reading) -> ScoreLaw | None:
+def _robust(release: Release, reading: Reading, layout: Layout) -> ScoreLaw | None:
     """The covariance of the score as it was released, if it was."""
     if "score_products" not in release.statistics:
         return None
-    model, size = release.model, release.model.num_location
     diagonal_sd, offdiagonal_sd = release.statistics["score_products_sd"].values
     return RobustScore(
-        matrix=symmetric(release.statistics["score_products"].array(), size),
+        matrix=symmetric(release.statistics["score_products"].array(), release.model.num_location),
         diagonal_sd=diagonal_sd,
         offdiagonal_sd=offdiagonal_sd,
         unit=reading.score_bound**2,
-        intercept=size - 1 if model.fit_intercept else None,
+        layout=layout,
     )
 
 
