@@ -41,6 +41,8 @@ from onedraw.types import AnyArray, Array
 
 IDENTITY = (-1.0, 1.0)
 """The bounds that leave a feature as it is."""
+TERM = re.compile(r"^([^:]+)\[T\.[^:]+\]$", re.DOTALL)
+"""The name that a formula gives the indicator of a category, ``town[T.b]``; ``town[T.b]:age`` is a product."""
 INDICATOR = re.compile(rf"^([^=]+)=(.+?){re.escape(VERSUS)}(.+)\)$", re.DOTALL)
 
 
@@ -268,10 +270,12 @@ def indicators(features: Iterable[str]) -> dict[str, tuple[int, ...]]:
 
     >>> indicators(["age", "sex=m (vs f)", "smoker=yes (vs no)", "smoker=former (vs no)"])
     {'sex': (1,), 'smoker': (2, 3)}
+    >>> indicators(["town[T.b]", "town[T.c]", "age", "town[T.b]:age"])
+    {'town': (0, 1)}
     """
     found: dict[str, list[int]] = {}
     for place, feature in enumerate(features):
-        match = INDICATOR.match(feature)
+        match = INDICATOR.match(feature) or TERM.match(feature)
         if match is not None:
             found.setdefault(match[1], []).append(place)
     return {name: tuple(places) for name, places in found.items()}

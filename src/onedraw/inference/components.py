@@ -38,6 +38,9 @@ from onedraw.types import Array
 ITERATIONS = 10
 LONGEST = 2.0
 """The longest Newton step, in standard deviations of the linear predictor plus the step's own length."""
+FARTHEST = 10.0
+"""The farthest a solution may be, in the same units. Under a tilt that no parameters explain, as where it asks
+for more events than a category has records, there is none: it is far, and its curvature still a number."""
 SETTLED = 1e-8
 """Steps of at most this length end the iteration."""
 
@@ -87,12 +90,17 @@ def solved(
     point = theta.copy()
     for _ in range(ITERATIONS):
         step = np.linalg.solve(law.curvature, (target - law.score)[:, :, None])[:, :, 0]
-        parts = step.reshape(len(step), -1, rows.size)
-        length = np.sqrt(
-            np.maximum(np.einsum("bqi,bij,bqj->b", parts, rows.moments, parts, optimize=True), 1e-300)
-        )
-        point = point + step * np.minimum(1.0, LONGEST / length)[:, None]
+        length = _length(step, rows)
+        way = point - theta + step * np.minimum(1.0, LONGEST / length)[:, None]
+        point = theta + way * np.minimum(1.0, FARTHEST / _length(way, rows))[:, None]
         law = row_law(weight, rows, point)
         if length.max() < SETTLED:
             break
     return Solved(point=point, law=law, count=count, ratio=ratio)
+
+
+def _length(step: Array, rows: Rows) -> Array:
+    """By how much a step (B, n) moves the predictors of the rows: the root of the mean square (B,)."""
+    parts = step.reshape(len(step), -1, rows.size)
+    square = np.einsum("bqi,bij,bqj->b", parts, rows.moments, parts, optimize=True)
+    return np.asarray(np.sqrt(np.maximum(square, 1e-300)))
