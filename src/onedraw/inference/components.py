@@ -37,7 +37,7 @@ from onedraw.types import Array
 
 ITERATIONS = 10
 LONGEST = 2.0
-"""The longest Newton step, in standard deviations of the linear predictor plus the step's own length."""
+"""The longest Newton step: by how much it may move the predictors of a cell, as their root mean square."""
 FARTHEST = 10.0
 """The farthest a solution may be, in the same units. Under a tilt that no parameters explain, as where it asks
 for more events than a category has records, there is none: it is far, and its curvature still a number."""
@@ -100,7 +100,8 @@ def solved(
 
 
 def _length(step: Array, rows: Rows) -> Array:
-    """By how much a step (B, n) moves the predictors of the rows: the root of the mean square (B,)."""
+    """By how much a step (B, n) moves predictors: the largest root mean square of a cell and predictor (B,)."""
     parts = step.reshape(len(step), -1, rows.size)
-    square = np.einsum("bqi,bij,bqj->b", parts, rows.moments, parts, optimize=True)
-    return np.asarray(np.sqrt(np.maximum(square, 1e-300)))
+    within = np.einsum("bqi,bij,bqj->bq", parts, rows.covariance, parts, optimize=True)
+    between = (parts @ rows.mean.transpose(0, 2, 1)) ** 2
+    return np.asarray(np.sqrt(np.maximum((between + within[:, :, None]).max((1, 2)), 1e-300)))
