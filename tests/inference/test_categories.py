@@ -61,7 +61,7 @@ def test_effects_and_interactions_are_orthogonal_and_single_out_no_category():
 
 @pytest.mark.parametrize("levels", [(3,), (5,), (4, 3)])
 def test_indicators_of_a_column_exclude_one_another_at_every_point(levels):
-    """In the one-hot basis the block of a column is diagonal, under weights too, and adds up to the intercept."""
+    """In the one-hot basis a column's block is diagonal, under weights too, and adds up to the intercept."""
     space = space_of(levels, plain=3)
     free = np.random.default_rng(0).normal(size=(2, space.size))
     rows, theta = space.read(free).rows, np.random.default_rng(1).normal(size=(2, space.dim))
@@ -192,8 +192,8 @@ def released(levels=8, sd=0.5, seed=0, **changes):
 
 def test_with_little_noise_it_is_the_sandwich_of_a_known_curvature():
     """Closed forms, at a ridge and a tilt that move no estimate far; 6% is three times the error of 640 pairs
-    of tilts. Noise that is nearly nothing beside the entries of the curvature (0.5 of 4,000) is much beside its
-    smallest eigenvalue: an inverse of the noisy matrix would err by more."""
+    of tilts. Noise that is nearly nothing beside the entries of the curvature (0.5 of 4,000) is much beside
+    its smallest eigenvalue: an inverse of the noisy matrix would err by more."""
     release = released(sd=0.5, ridge=0.1, tilt=NormalTilt(dim=9, scale=1.0))
     inverse = np.linalg.inv(released(sd=1e-9).curvature)
     exact = np.sqrt((inverse + release.tilt.variance * inverse @ inverse).diagonal())

@@ -42,7 +42,7 @@ from onedraw.types import AnyArray, Array
 IDENTITY = (-1.0, 1.0)
 """The bounds that leave a feature as it is."""
 TERM = re.compile(r"^([^:]+)\[T\.[^:]+\]$", re.DOTALL)
-"""The name that a formula gives the indicator of a category, ``town[T.b]``; ``town[T.b]:age`` is a product."""
+"""The name that a formula gives an indicator, ``town[T.b]``; ``town[T.b]:age`` is a product."""
 INDICATOR = re.compile(rf"^([^=]+)=(.+?){re.escape(VERSUS)}(.+)\)$", re.DOTALL)
 
 

@@ -7,8 +7,8 @@ cell. What varies from cell to cell is written in orthonormal contrasts, in whic
 log shares have a main effect of every column and an interaction of every pair, means a main effect.
 
 >>> cells = Cells.of((Indicators.of_range(3), Indicators.of_range(2)))
->>> cells.values.tolist()                        # the reference is -1 in all indicators of its column
-[[-1.0, -1.0, -1.0], [-1.0, -1.0, 1.0], [1.0, -1.0, -1.0], [1.0, -1.0, 1.0], [-1.0, 1.0, -1.0], [-1.0, 1.0, 1.0]]
+>>> cells.values.astype(int).tolist()            # the reference is -1 in all indicators of its column
+[[-1, -1, -1], [-1, -1, 1], [1, -1, -1], [1, -1, 1], [-1, 1, -1], [-1, 1, 1]]
 >>> cells.effects.shape, cells.pairs.shape
 ((6, 3), (6, 2))
 """

@@ -39,8 +39,8 @@ ITERATIONS = 10
 LONGEST = 2.0
 """The longest Newton step: by how much it may move the predictors of a cell, as their root mean square."""
 FARTHEST = 10.0
-"""The farthest a solution may be, in the same units. Under a tilt that no parameters explain, as where it asks
-for more events than a category has records, there is none: it is far, and its curvature still a number."""
+"""The farthest a solution may be, in the same units. Under a tilt that no parameters explain, as where it
+asks for more events than a category has records, there is none: then it is far, its curvature a number."""
 SETTLED = 1e-8
 """Steps of at most this length end the iteration."""
 
@@ -89,7 +89,8 @@ def solved(
     target = law.score + shift / count[:, None]
     point = theta.copy()
     for _ in range(ITERATIONS):
-        step = np.linalg.solve(law.curvature, (target - law.score)[:, :, None])[:, :, 0]
+        gap = (target - law.score)[:, :, None]
+        step = np.asarray(np.linalg.solve(law.curvature, gap)[:, :, 0], dtype=np.float64)
         length = _length(step, rows)
         way = point - theta + step * np.minimum(1.0, LONGEST / length)[:, None]
         point = theta + way * np.minimum(1.0, FARTHEST / _length(way, rows))[:, None]
@@ -100,7 +101,7 @@ def solved(
 
 
 def _length(step: Array, rows: Rows) -> Array:
-    """By how much a step (B, n) moves predictors: the largest root mean square of a cell and predictor (B,)."""
+    """By how much a step (B, n) moves predictors: the largest root mean square of a cell (B,)."""
     parts = step.reshape(len(step), -1, rows.size)
     within = np.einsum("bqi,bij,bqj->bq", parts, rows.covariance, parts, optimize=True)
     between = (parts @ rows.mean.transpose(0, 2, 1)) ** 2

@@ -12,8 +12,8 @@ Where noise hides the curvature, step 1 varies more and the mixture is wider by 
 how much: the width of an interval over the median width given the moments. Beyond ``INFLATION`` the width is
 mostly what the prior of the moments says, and ``reason`` refuses. So it does where the size of a feature is
 hidden, or the share of a category: its logarithm has a prior of standard deviation 1, and must have less than
-``HIDDEN`` given the release. It also refuses 95% intervals that reach further than ``Released.useful`` to either side:
-they say nothing that was not known before.
+``HIDDEN`` given the release. It also refuses 95% intervals that reach further than ``Released.useful`` to
+either side: they say nothing that was not known before.
 
 Guarantee:
     Post-processing: a function of released numbers, public facts and a fixed seed. It costs no privacy, and

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The law of the rows that an inference assumes: a mixture of normal laws over cells of categories.
 
-A row z belongs to cell c with probability w_c. Given its cell it is normal with mean m_c and covariance Sigma,
-the same in all cells and zero for what the cell determines: the intercept and the indicators of categories.
+A row z belongs to cell c with probability w_c. Given its cell it is normal with mean m_c and covariance
+Sigma, the same in all cells and zero for what the cell determines: the intercept and the indicators.
 So the indicators of one column exclude one another *exactly*, in the second moments
 
     M = sum_c w_c m_c m_c' + Sigma

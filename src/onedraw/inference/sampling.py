@@ -36,8 +36,8 @@ LEAST_SHARE = 0.3
 """Of a category where chains start, relative to equally common ones."""
 SCHEDULE = Schedule()
 FINEST = 0.01
-"""The smallest noise that is taken at its word, relative to the smallest diagonal entry, times the share of the
-rarest category: rows are not normal to more than a per cent anyway."""
+"""The smallest noise that is taken at its word, relative to the smallest diagonal entry, times the share of
+the rarest category: rows are not normal to more than a per cent anyway."""
 
 
 def sample_moments(
@@ -159,8 +159,10 @@ def _shares(space: RowSpace, matrix: Array) -> list[Array]:
 def _start_of_moments(
     space: MomentSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
 ) -> tuple[Array, Array]:
-    """Chains start at the correlations of the released matrix. A chain that starts at none, where many records
-    show strong ones, overshoots to singular correlations and is still there when the warm-up ends.
+    """Chains start at the correlations of the released matrix.
+
+    A chain that starts at none, where many records show strong ones, overshoots to singular correlations and
+    is still there when the warm-up ends.
     """
     p, pairs, scales = space.dim, space.pairs, space.scales
     size = np.diagonal(matrix, axis1=1, axis2=2)

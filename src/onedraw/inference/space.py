@@ -7,8 +7,8 @@ the prior of ``moments``. Declared categories are described in the one-hot basis
 * log shares of the cells, up to a constant, are the main effects of the columns plus interactions of pairs.
   The effect of a category is N(0, SHARE_SD^2) about the mean of its column's, that of a pair
   N(0, PAIR_SD^2);
-* the mean of a plain column in a cell is that of M plus S_j times a shift, the sum of the shifts of the cell's
-  categories, each N(0, SHIFT_SD^2) about the mean of its column's. S_j^2 = M_jj.
+* the mean of a plain column in a cell is that of M plus S_j times a shift, the sum of the shifts of the
+  cell's categories, each N(0, SHIFT_SD^2) about the mean of its column's. S_j^2 = M_jj.
 
 So the indicators of a column exclude one another and add up to the intercept whatever the coordinates are: a
 diagonal block of shares in the one-hot basis, crossed with all others by what is free. In the coded rows it
@@ -76,12 +76,11 @@ class RowSpace:
     @property
     def dim(self) -> int:
         """Entries of a row."""
-        return self.plain.dim + self.cells.values.shape[1]
+        return self.plain.dim + int(self.cells.values.shape[1])
 
     @property
     def size(self) -> int:
-        effects = self.cells.effects.shape[1]
-        return self.plain.size + effects + self.cells.pairs.shape[1] + effects * self.plain.scales
+        return self.plain.size + len(self.spreads)
 
     @cached_property
     def cells(self) -> Cells:

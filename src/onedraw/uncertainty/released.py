@@ -50,9 +50,10 @@ def released_of(release: Release) -> Released:
                 "draws", "auto", note=" with the mechanism one_posterior; another fit is charged again"
             ),
         )
-    if too_many_levels(model):
+    unmet = too_many_levels(model, robust="score_products" in release.statistics)
+    if unmet:
         raise InvalidInput(
-            f"Intervals could not be trusted here. {too_many_levels(model)}",
+            f"Intervals could not be trusted here. {unmet}",
             advice=Do("join categories beforehand; another fit is charged again"),
         )
     if release.num_records is not None and release.num_records < 1:
