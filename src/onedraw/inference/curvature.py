@@ -18,8 +18,7 @@ Everything is batched over the leading axis. ``pullback`` is the reverse mode by
 respect to the curvature to that with respect to the law of the rows.
 
 >>> import numpy as np
->>> from onedraw.inference.rows import Rows, RowsGradient
-from onedraw.inference.weight import LogisticWeight
+>>> from onedraw.inference.weight import LogisticWeight
 >>> rows = Rows.of_moments(np.eye(2)[None], intercept=True)
 >>> row_law(LogisticWeight(), rows, np.array([[0.0, 2.0]])).curvature.round(3).tolist()
 [[[0.151, 0.0], [0.0, 0.061]]]

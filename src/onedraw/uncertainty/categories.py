@@ -50,16 +50,7 @@ def described(model: Any) -> dict[str, tuple[int, ...]]:
 
 
 def categories_of(model: Any, units: Array) -> tuple[tuple[tuple[int, ...], Indicators], ...]:
-    """Those columns as ``inference.Layout`` has them; ``units`` (features,) are those of rows without bounds.
-
-    >>> import numpy as np
-    >>> from onedraw.families import Bernoulli
-    >>> from onedraw.model import RegressionModel
-    >>> model = RegressionModel(
-    ...     family=Bernoulli(), features=("a=2 (vs 1)", "a=3 (vs 1)"), feature_bounds=((0.0, 1.0),) * 2)
-    >>> categories_of(model, np.ones(2))
-    (((0, 1), Indicators(off=(-1.0, -1.0), on=(1.0, 1.0))),)
-    """
+    """Those columns as ``inference.Layout`` has them; ``units`` (features,) are of rows without bounds."""
     bounds = model.feature_bounds
 
     def at(place: int, value: float) -> float:
