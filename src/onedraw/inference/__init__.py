@@ -12,6 +12,7 @@ from onedraw.inference.weight import (
     CountVariance,
     CountWeight,
     ExponentialWeight,
+    LogisticVariance,
     LogisticWeight,
     Weight,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "ExponentialWeight",
     "Inference",
     "Layout",
+    "LogisticVariance",
     "LogisticWeight",
     "ModelScore",
     "NormalMixture",
