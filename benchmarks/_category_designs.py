@@ -3,7 +3,8 @@
 
 A law "equal8" has eight equally common categories; of "uneven8" the shares fall in a straight line to 5% (or
 to half of an equal share, if that is less), the reference being the third most common; of "rare8" the
-reference is the rarest. Numeric columns have means that differ by category. Columns are declared as a user
+reference is the rarest. "two5" is "uneven5" beside a second column of four categories (shares of 0.3 to 0.2)
+that depends on the first. Numeric columns have means that differ by category. Columns are declared as a user
 would declare them: indicators are made by the package.
 """
 
@@ -18,9 +19,10 @@ from scipy.special import expit
 
 import onedraw
 
-KINDS = ("equal", "uneven", "rare")
+KINDS = ("equal", "uneven", "rare", "two")
 NAME = re.compile(rf"^({'|'.join(KINDS)})(\d+)$")
 SPREAD, NOISE, SHIFT = 0.7, 0.5, 0.2
+SECOND, WORK = 4, ["w0", "w1", "w2", "w3"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,15 @@ class Categories:
         return [f"t{k:02d}" for k in range(self.levels)]
 
     @property
+    def second(self) -> int:
+        """Categories of the second column; 0 if there is none."""
+        return SECOND if self.kind == "two" else 0
+
+    @property
+    def indicators(self) -> int:
+        return self.levels - 1 + max(0, self.second - 1)
+
+    @property
     def shares(self) -> np.ndarray:
         """Of the categories, the reference first."""
         if self.kind == "equal":
@@ -52,14 +63,23 @@ class Categories:
 
     def columns(self, d: int) -> onedraw.Columns:
         numeric = {f"x{j}": (-1.0, 1.0) for j in range(d)}
-        return onedraw.Columns({**numeric, "town": self.labels})
+        work = {"work": WORK} if self.second else {}
+        return onedraw.Columns({**numeric, "town": self.labels, **work})
 
     def frame(self, x: np.ndarray) -> pd.DataFrame:
         """The table of a user: numeric columns, and the category that is met."""
-        d = x.shape[1] - self.levels + 1
-        place = (x[:, d:] * np.arange(1, self.levels)).sum(1).astype(int)
-        numeric = {f"x{j}": x[:, j] for j in range(d)}
-        return pd.DataFrame({**numeric, "town": np.array(self.labels)[place]})
+        d = x.shape[1] - self.indicators
+        first, last = x[:, d : d + self.levels - 1], x[:, d + self.levels - 1 :]
+        table = {f"x{j}": x[:, j] for j in range(d)}
+        table["town"] = np.array(self.labels)[_met(first)]
+        if self.second:
+            table["work"] = np.array(WORK)[_met(last)]
+        return pd.DataFrame(table)
+
+
+def _met(indicators: np.ndarray) -> np.ndarray:
+    """The category that is met, from its indicators."""
+    return (indicators * np.arange(1, indicators.shape[1] + 1)).sum(1).astype(int)
 
 
 def category_table(
@@ -73,7 +93,14 @@ def category_table(
     x = np.column_stack([numeric, place[:, None] == np.arange(1, levels)]).astype(float)
     spread = SPREAD * (0.6 if model == "poisson" else 1.0)
     effect = spread * rng.standard_normal(levels)
-    truth = np.r_[spread * rng.standard_normal(d), effect[1:] - effect[0], effect[0]]
+    truth = np.r_[spread * rng.standard_normal(d), effect[1:] - effect[0]]
+    if categories.second:
+        odds = np.array([0.3, 0.27, 0.23, 0.2]) * np.exp(0.5 * rng.standard_normal((levels, SECOND)))
+        below = (odds / odds.sum(1, keepdims=True)).cumsum(1)[place]
+        other = np.minimum((rng.random((n, 1)) > below).sum(1), SECOND - 1)
+        x = np.column_stack([x, other[:, None] == np.arange(1, SECOND)])
+        truth = np.r_[truth, spread * rng.standard_normal(SECOND - 1)]
+    truth = np.r_[truth, effect[0]]
     eta = np.column_stack([x, np.ones(n)]) @ truth
     if model == "linear":
         return x, eta + NOISE * rng.standard_normal(n), truth

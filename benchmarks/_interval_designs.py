@@ -39,7 +39,7 @@ class Cell:
 
     @property
     def parameters(self) -> int:
-        indicators = 0 if self.categories is None else self.categories.levels - 1
+        indicators = 0 if self.categories is None else self.categories.indicators
         return (self.d + indicators + 1) * (2 if self.model == "softmax" else 1)
 
     @property

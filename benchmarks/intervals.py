@@ -64,6 +64,7 @@ CATEGORIES = (
     *((3, 1, 30_000), (5, 0, 30_000), (3, 3, 30_000), (3, 0, 30_000)),
 )
 """Categories, numeric columns and records, at epsilon 1, of the grid "categories"."""
+BOTH = ("logistic", "linear")
 FEWER = ((1000, 2, 1.0), (10_000, 5, 1.0), (10_000, 10, 1.0))
 """The sizes at which laws other than uniform and pairwise are studied."""
 STUDIED = ("logistic", "linear", "poisson", "softmax")
@@ -76,15 +77,16 @@ AIM = (0.93, 0.98)
 
 
 def cells(grid: str) -> list[Cell]:
-    """The designs of a grid; of "categories" the two laws by turns, each with both models."""
+    """The designs of a grid; of "categories" the laws by turns, each with both models."""
     if grid != "categories":
         return _plain_cells(grid)
     laws = ("uneven", "equal", "rare")
-    return [
+    several = [Cell(m, f"two{k}", n, 1, 1.0) for k, n in ((5, 30_000), (8, 30_000)) for m in BOTH]
+    return several + [
         Cell(model, f"{laws[(k + turn) % 3]}{levels}", n, d, 1.0)
         for turn in range(3)
         for k, (levels, d, n) in enumerate(CATEGORIES)
-        for model in ("logistic", "linear")
+        for model in BOTH
     ]
 
 
