@@ -18,13 +18,7 @@ N = 6000
 
 
 @pytest.fixture
-def studied(monkeypatch):
-    """As if the coverage of two classes with any number of categories had been measured."""
-    monkeypatch.setattr(categories, "STUDIED", (Bernoulli.name,))
-
-
-@pytest.fixture
-def published(studied):
+def published():
     rng = np.random.default_rng(0)
     place = rng.integers(6, size=N)
     table = {"town": np.array(TOWNS)[place], "age": rng.uniform(20.0, 80.0, N)}
@@ -68,7 +62,6 @@ def test_a_file_whose_categories_were_not_studied_is_read_without_intervals(publ
         released_of(model.release_)
 
 
-@pytest.mark.usefixtures("studied")
 def test_rows_without_bounds_have_indicators_in_their_units():
     names = ("age", "town[T.b]", "town[T.c]", "town[T.b]:age")
     model = RegressionModel(family=Bernoulli(), features=names)

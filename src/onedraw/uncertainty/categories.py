@@ -6,7 +6,7 @@ with K equally common categories the smallest eigenvalue of the moments of worki
 0.063 at 5, 0.0125 at 8, and it falls with the share of the reference. A prior of correlations holds that for
 unlikely, and noise that is larger than the eigenvalue leaves it to the prior: intervals held the truth in
 0.84 of 100 cases with K = 5 and in 0.64 of 160 with 8. So columns of ``FEWEST_LEVELS`` categories and more
-are described by cells (``inference.cells``), those with most of them first, up to ``MOST_CELLS`` cells. The
+are described by cells (``inference.cells``), those with most of them first, as far as was measured. The
 others are features like any others up to ``MOST_LEVELS`` categories, and refused above; so is what has not
 been measured with more: families beyond ``STUDIED``, robust errors, and products with indicators.
 
@@ -25,14 +25,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from onedraw.columns import indicators
+from onedraw.families import Bernoulli, Gaussian
 from onedraw.inference.cells import Indicators
 from onedraw.types import Array
 
-STUDIED: tuple[str, ...] = ()
+STUDIED: tuple[str, ...] = (Bernoulli.name, Gaussian.name)
 """Families whose intervals with categories described by cells were measured (docs/uncertainty.md)."""
 TERM_LABEL = re.compile(r"\[T\.[^\]:]*\]")
-FEWEST_LEVELS = 3
-MOST_CELLS = 200
+FEWEST_LEVELS, MOST_DESCRIBED, MOST_CELLS = 3, 12, 32
+"""Categories of a column that is described by cells, and combinations of them: what was measured."""
 MOST_LEVELS = 4
 """Categories of a column up to which intervals were seen to cover where it is not described by cells."""
 
@@ -44,7 +45,7 @@ def described(model: Any) -> dict[str, tuple[int, ...]]:
         return {}
     for name, places in sorted(indicators(model.features).items(), key=lambda each: -len(each[1])):
         levels = len(places) + 1
-        if levels >= FEWEST_LEVELS and cells * levels <= MOST_CELLS:
+        if FEWEST_LEVELS <= levels <= MOST_DESCRIBED and cells * levels <= MOST_CELLS:
             found[name], cells = places, cells * levels
     return found
 
@@ -87,7 +88,10 @@ def too_many_levels(model: Any, *, robust: bool = False) -> str:
     if not model.fit_intercept:
         return said + "intervals need an intercept, which their indicators sum to."
     if name not in kept:
-        return said + f"intervals are computed for up to {MOST_CELLS} combinations of categories."
+        return said + (
+            f"intervals were studied up to {MOST_DESCRIBED}, and up to {MOST_CELLS} combinations of those of "
+            "several columns."
+        )
     return _of_products(model.features)
 
 
