@@ -69,6 +69,11 @@ def categories_of(model: Any, units: Array) -> tuple[tuple[tuple[int, ...], Indi
     )
 
 
+def most_levels(model: Any) -> int:
+    """Of the column with the most categories; 2 where there are none."""
+    return max((len(places) for places in indicators(model.features).values()), default=1) + 1
+
+
 def too_many_levels(model: Any, *, robust: bool = False) -> str:
     """Why categories keep a fit from having intervals (or robust errors); empty if they do not."""
     found, kept = indicators(model.features), described(model)
