@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from _category_designs import KINDS, Categories, category_table
 from scipy.special import expit, softmax
 from sklearn.datasets import load_diabetes
 
@@ -38,17 +39,29 @@ class Cell:
 
     @property
     def parameters(self) -> int:
-        return (self.d + 1) * (2 if self.model == "softmax" else 1)
+        indicators = 0 if self.categories is None else self.categories.indicators
+        return (self.d + indicators + 1) * (2 if self.model == "softmax" else 1)
+
+    @property
+    def categories(self) -> Categories | None:
+        """The declared column of categories, if the law has one."""
+        return Categories.of(self.law)
 
     def stream(self, seed: int, repeat: int) -> list[int]:
         place = [
             MODELS.index(self.model),
-            (*LAWS, *SETTINGS).index(self.law),
+            self._law,
             self.n,
             self.d,
             round(1000 * self.epsilon),
         ]
         return [seed, *place, repeat]
+
+    @property
+    def _law(self) -> int:
+        if self.categories is None:
+            return (*LAWS, *SETTINGS).index(self.law)
+        return 100 * (KINDS.index(self.categories.kind) + 1) + self.categories.levels
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,9 @@ def simulate(cell: Cell, rng: np.random.Generator) -> Table:
     """Coefficients are normal in units of the working rows: the features within bounds, or over 1.5."""
     if cell.law == "patients":
         return _patients(cell.n, rng)
+    if cell.categories is not None:
+        x, y, truth = category_table(cell.model, cell.categories, cell.n, cell.d, rng)
+        return _with_errors(cell, x, y, truth)
     x = features(cell.law, cell.n, cell.d, rng)
     rows = np.column_stack([x, np.ones(cell.n)])
     spread = np.r_[np.full(cell.d, 0.42 if cell.law == "dummies" else 0.7), 0.5]
@@ -99,23 +115,31 @@ def simulate(cell: Cell, rng: np.random.Generator) -> Table:
     eta = rows @ truth
     if cell.model == "linear":
         y = eta + NOISE * _errors(cell, x, rng)
-        plain = np.linalg.lstsq(rows, y, rcond=None)[0]
-        inverse = np.linalg.inv(rows.T @ rows)
-        middle = _score_products(cell, rows, y - rows @ plain)
-        if cell.law not in SETTINGS:
-            middle = np.sum((y - rows @ plain) ** 2) / (cell.n - cell.d - 1) * rows.T @ rows
-        return Table(x, y, truth, plain, np.sqrt((inverse @ middle @ inverse).diagonal()))
-    if cell.model == "poisson":
+    elif cell.model == "poisson":
         frailty = rng.gamma(3.0, 1.0 / 3.0, cell.n) if cell.law == "overdispersed" else 1.0
         y = rng.poisson(frailty * np.exp(np.minimum(eta, 5.0))).astype(float)
-        mean = variance_of = np.exp
     else:
         uniform = rng.random(cell.n)
         if cell.law == "clustered":
             uniform = np.repeat(uniform[::2], 2)
         y = (uniform < expit(eta)).astype(float)
+    return _with_errors(cell, x, y, truth)
+
+
+def _with_errors(cell: Cell, x: np.ndarray, y: np.ndarray, truth: np.ndarray) -> Table:
+    """The records with the non-private fit of one predictor and its errors."""
+    rows = np.column_stack([x, np.ones(cell.n)])
+    if cell.model == "linear":
+        plain = np.linalg.lstsq(rows, y, rcond=None)[0]
+        inverse = np.linalg.inv(rows.T @ rows)
+        middle = _score_products(cell, rows, y - rows @ plain)
+        if cell.law not in SETTINGS:
+            middle = np.sum((y - rows @ plain) ** 2) / (cell.n - len(truth)) * rows.T @ rows
+        return Table(x, y, truth, plain, np.sqrt((inverse @ middle @ inverse).diagonal()))
+    mean = variance_of = np.exp
+    if cell.model == "logistic":
         mean, variance_of = expit, lambda e: expit(e) * expit(-e)
-    plain = np.zeros(cell.d + 1)
+    plain = np.zeros(len(truth))
     for _ in range(50):
         eta = np.clip(rows @ plain, -30, 30)
         curvature = (rows * variance_of(eta)[:, None]).T @ rows + 1e-3 * np.eye(len(plain))

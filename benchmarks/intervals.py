@@ -15,7 +15,8 @@ are the other half. Reported are all releases of the file.
 Laws of the features: uniform on [-1, 1]; normal, pairwise correlation 0.5, AR 0.7 and t with 3 degrees
 ("heavy"), without declared bounds; dummies of +-1 with probabilities uniform on (0.1, 0.9); "rare" is uniform
 with about 5% of outcomes. Linear regressions have normal errors, under "heavy" t with 3 degrees. The settings
-of ``_interval_designs`` (private number of rows, two rows a person, robust errors) are cells by name.
+of ``_interval_designs`` (private number of rows, two rows a person, robust errors) are cells by name. The
+grid "categories" has a declared column of 3 to 12 categories (``_category_designs``).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +38,9 @@ from onedraw.errors import InvalidInput
 from onedraw.inference import infer_many
 from onedraw.mechanisms import TiltedFit
 from onedraw.release import Release
+from onedraw.uncertainty import categories
 from onedraw.uncertainty.from_curvature import original_units
+from onedraw.uncertainty.readings import READINGS
 from onedraw.uncertainty.released import released_of
 
 SIZES = {
@@ -50,6 +55,16 @@ SIZES = {
         (100_000, 10, 1.0),
     ),
 }
+CATEGORIES = (
+    *((5, 1, 10_000), (8, 1, 10_000), (12, 1, 30_000), (3, 1, 10_000)),
+    *((8, 3, 30_000), (5, 0, 10_000), (12, 3, 30_000), (5, 3, 10_000)),
+    *((8, 0, 30_000), (12, 0, 30_000), (3, 3, 10_000), (8, 3, 10_000)),
+    *((5, 1, 30_000), (3, 0, 10_000), (12, 1, 10_000), (8, 0, 10_000)),
+    *((5, 3, 30_000), (8, 1, 30_000), (12, 0, 10_000), (12, 3, 10_000)),
+    *((3, 1, 30_000), (5, 0, 30_000), (3, 3, 30_000), (3, 0, 30_000)),
+)
+"""Categories, numeric columns and records, at epsilon 1, of the grid "categories"."""
+BOTH = ("logistic", "linear")
 FEWER = ((1000, 2, 1.0), (10_000, 5, 1.0), (10_000, 10, 1.0))
 """The sizes at which laws other than uniform and pairwise are studied."""
 STUDIED = ("logistic", "linear", "poisson", "softmax")
@@ -62,6 +77,20 @@ AIM = (0.93, 0.98)
 
 
 def cells(grid: str) -> list[Cell]:
+    """The designs of a grid; of "categories" the laws by turns, each with both models."""
+    if grid != "categories":
+        return _plain_cells(grid)
+    laws = ("uneven", "equal", "rare")
+    several = [Cell(m, f"two{k}", n, 1, 1.0) for k, n in ((5, 30_000), (8, 30_000)) for m in BOTH]
+    return several + [
+        Cell(model, f"{laws[(k + turn) % 3]}{levels}", n, d, 1.0)
+        for turn in range(3)
+        for k, (levels, d, n) in enumerate(CATEGORIES)
+        for model in BOTH
+    ]
+
+
+def _plain_cells(grid: str) -> list[Cell]:
     """First the sizes that all laws have, so that a run cut short has looked at all of them."""
     common = [sizes for sizes in SIZES[grid] if grid != "study" or sizes in FEWER]
     wanted = [(law, sizes) for sizes in common for law in LAWS]
@@ -87,14 +116,32 @@ def release(cell: Cell, table: Table, seed: int) -> Release:
     bounds = [(-1.0, 1.0)] * cell.d if cell.law in BOUNDED else None
     mechanism = TiltedFit(inference="robust" if cell.law in ROBUST else True)
     options |= OPTIONS.get(cell.law, {})
-    fitted = kind(
-        epsilon=cell.epsilon, mechanism=mechanism, feature_bounds=bounds, random_state=seed, **options
-    )
-    return fitted.fit(table.x, table.y).release_
+    x = table.x
+    if cell.categories is None:
+        options["feature_bounds"] = bounds
+    else:
+        options["columns"], x = cell.categories.columns(cell.d), cell.categories.frame(table.x)
+    fitted = kind(epsilon=cell.epsilon, mechanism=mechanism, random_state=seed, **options)
+    return fitted.fit(x, table.y).release_
+
+
+@contextmanager
+def described() -> Iterator[None]:
+    """Whatever the package thinks of them, categories are described by cells: that is studied."""
+    before, categories.STUDIED = categories.STUDIED, tuple(READINGS)
+    try:
+        yield
+    finally:
+        categories.STUDIED = before
 
 
 def run(cell: Cell, seed: int, repeats: range) -> list[dict[str, object]]:
     """One record for each release."""
+    with described():
+        return _run(cell, seed, repeats)
+
+
+def _run(cell: Cell, seed: int, repeats: range) -> list[dict[str, object]]:
     groups, records = defaultdict(list), []
     for k in repeats:
         rng = np.random.default_rng(cell.stream(seed, k))
@@ -247,7 +294,7 @@ def read(path: Path) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--grid", choices=SIZES, default="smoke")
+    parser.add_argument("--grid", choices=(*SIZES, "categories"), default="smoke")
     parser.add_argument("--cell", nargs="*", help="cells by name instead: 'linear ar 3000 10 1'")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)

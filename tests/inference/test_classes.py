@@ -17,6 +17,8 @@ from onedraw.inference.curvature import row_law
 from onedraw.inference.misfit import DIAGONAL, LEAST, OFF_DIAGONAL, ratios
 from onedraw.inference.moments import MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
+from onedraw.inference.rows import Rows
+from onedraw.inference.space import RowSpace
 from onedraw.mechanisms import TiltedFit
 from onedraw.release import Release
 from onedraw.tilted.class_law import ClassNormLaw
@@ -25,12 +27,15 @@ from onedraw.uncertainty.released import released_of
 # -- the law of the rows
 
 
-@pytest.mark.parametrize(("size", "intercept"), [(1, True), (4, True), (3, False), (40, True)])
-def test_nodes_have_the_moments_of_normal_rows(size, intercept):
-    points = nodes(size, intercept)
-    np.testing.assert_allclose(points.T @ points / len(points), np.eye(size), atol=1e-9)
-    mean = np.eye(size)[0] if intercept else np.zeros(size)
-    np.testing.assert_allclose(points.mean(0), mean, atol=1e-12)
+def one_cell(moments):
+    return Rows.of_moments(moments, intercept=True)
+
+
+@pytest.mark.parametrize("free", [0, 1, 3, 40])
+def test_nodes_have_the_moments_of_normal_rows(free):
+    points = nodes(free, 32)
+    np.testing.assert_allclose(points.T @ points / len(points), np.eye(free), atol=1e-9)
+    np.testing.assert_allclose(points.mean(0), np.zeros(free), atol=1e-12)
 
 
 def softmax_sums(rows, mass, theta):
@@ -51,7 +56,7 @@ def test_the_curvature_and_the_score_are_those_of_normal_rows():
     theta = np.array([[-0.4, 0.9], [0.6, 0.5]])
     score, curvature = softmax_sums(rows, mass, theta)
     moments = (rows * mass[:, None]).T @ rows
-    law = row_law(ClassWeight(classes=3), moments[None], theta.reshape(1, 4), intercept=True)
+    law = row_law(ClassWeight(classes=3), one_cell(moments[None]), theta.reshape(1, 4))
     np.testing.assert_allclose(law.score[0], score.ravel(), atol=0.005)
     np.testing.assert_allclose(law.curvature[0], curvature, atol=0.005)
 
@@ -60,15 +65,15 @@ def test_two_classes_agree_with_the_logistic_formula():
     """A contrast of two classes is the log odds over sqrt(2), so its curvature is twice as large."""
     moments = np.array([[1.0, 0.2, -0.1], [0.2, 0.6, 0.1], [-0.1, 0.1, 0.4]])[None]
     theta = np.array([[0.3, -0.5, 0.7]])
-    classes = row_law(ClassWeight(classes=2), moments, theta, intercept=True)
-    logistic = row_law(LogisticWeight(), moments, np.sqrt(2.0) * theta, intercept=True)
+    classes = row_law(ClassWeight(classes=2), one_cell(moments), theta)
+    logistic = row_law(LogisticWeight(), one_cell(moments), np.sqrt(2.0) * theta)
     np.testing.assert_allclose(classes.curvature, 2.0 * logistic.curvature, atol=0.006)
 
 
 @pytest.mark.parametrize(("dim", "classes", "intercept"), [(1, 3, True), (2, 4, False), (3, 3, True)])
 def test_the_gradient_of_the_density_agrees_with_differences(dim, classes, intercept):
     rng, n = np.random.default_rng(dim), dim * (classes - 1)
-    space = MomentSpace(dim=dim, intercept=intercept, count_sd=0.2)
+    space = RowSpace(plain=MomentSpace(dim=dim, intercept=intercept, count_sd=0.2))
     raw = rng.normal(size=(3, n, n))
     density = CurvatureDensity(
         space=space,
@@ -91,9 +96,9 @@ def test_the_gradient_of_the_density_agrees_with_differences(dim, classes, inter
 
 
 def test_a_diverging_proposal_is_no_error():
-    law = row_law(ClassWeight(classes=3), np.full((2, 2, 2), np.nan), np.zeros((2, 4)), intercept=True)
+    law = row_law(ClassWeight(classes=3), one_cell(np.full((2, 2, 2), np.nan)), np.zeros((2, 4)))
     assert np.isnan(law.curvature).all()
-    assert np.isnan(law.pullback(np.zeros((2, 4, 4)))).all()
+    assert np.isnan(law.pullback(np.zeros((2, 4, 4))).covariance[:, 1, 1]).all()
 
 
 # -- curvatures that are not those of normal rows
@@ -116,12 +121,12 @@ def test_a_misfit_follows_a_sharp_release_and_its_own_spread_otherwise():
 def test_a_solution_moves_by_the_corrected_curvature():
     """A small shift moves the parameters by H^-1 times it, H the curvature with its misfit."""
     moments, theta = np.array([[[1.0, 0.1], [0.1, 0.4]]]), np.array([[0.2, -0.3, 0.4, 0.1]])
-    law = row_law(ClassWeight(classes=3), moments, theta, intercept=True)
+    law = row_law(ClassWeight(classes=3), one_cell(moments), theta)
     factor = np.linalg.cholesky(500.0 * law.curvature[0])
     ratio = np.diag([0.7, 1.2, 1.0, 0.9]) + 0.05
     shift = 1e-3 * np.array([[1.0, -2.0, 0.5, 1.0]])
     found = solved(
-        ClassWeight(classes=3), moments, np.array([500.0]), theta, shift, intercept=True, ratio=ratio[None]
+        ClassWeight(classes=3), one_cell(moments), np.array([500.0]), theta, shift, ratio=ratio[None]
     )
     expected = np.linalg.solve(factor @ ratio @ factor.T, shift[0])
     np.testing.assert_allclose(found.point[0] - theta[0], expected, rtol=1e-3)

@@ -8,6 +8,8 @@ from scipy import integrate, special, stats
 from onedraw.inference.curvature import row_law
 from onedraw.inference.moments import MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
+from onedraw.inference.rows import Rows
+from onedraw.inference.space import RowSpace
 from onedraw.inference.weight import (
     ConstantWeight,
     ExponentialWeight,
@@ -73,7 +75,7 @@ def test_the_curvature_and_the_score_are_those_of_normal_rows():
     theta = np.array([-0.5, 0.9, 0.7])
     prob = special.expit(rows @ theta)
     moments = (rows * mass[:, None]).T @ rows
-    law = row_law(LogisticWeight(), moments[None], theta[None], intercept=True)
+    law = row_law(LogisticWeight(), Rows.of_moments(moments[None], intercept=True), theta[None])
     np.testing.assert_allclose(law.score[0], rows.T @ (mass * prob), atol=1e-5)
     expected = (rows * (mass * prob * (1 - prob))[:, None]).T @ rows
     np.testing.assert_allclose(law.curvature[0], expected, atol=1e-5)
@@ -84,7 +86,7 @@ def test_the_curvature_and_the_score_are_those_of_normal_rows():
 @pytest.mark.parametrize("dim", [1, 2, 4])
 def test_the_gradient_of_the_density_agrees_with_differences(dim, weight, intercept):
     rng = np.random.default_rng(dim)
-    space = MomentSpace(dim=dim, intercept=intercept, count_sd=0.2)
+    space = RowSpace(plain=MomentSpace(dim=dim, intercept=intercept, count_sd=0.2))
     raw = rng.normal(size=(3, dim, dim))
     density = CurvatureDensity(
         space=space,

@@ -9,6 +9,7 @@ from onedraw.inference import ConstantWeight, NormalTilt, Released, infer_many
 from onedraw.inference.hmc import Schedule, sample
 from onedraw.inference.moments import ALPHA, BETA, ETA, SCALE_CENTRE, SCALE_SD, MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
+from onedraw.inference.space import RowSpace
 
 LONG = Schedule(first=60, second=60, kept=400)
 pytestmark = pytest.mark.statistical
@@ -38,7 +39,7 @@ def density_of(space, matrix, diagonal_sd, offdiagonal_sd, chains=32):
 def test_draws_of_one_moment_have_the_law_found_by_integration():
     """12,800 draws, worth at least 2,000 independent ones: 0.04 sd are 1.8 standard errors of the mean.
     Both checks together raise a false alarm for fewer than 10% of all seeds; the seed is fixed."""
-    space = MomentSpace(dim=1, intercept=False, count_sd=0.2)
+    space = RowSpace(plain=MomentSpace(dim=1, intercept=False, count_sd=0.2))
     draws = run(density_of(space, [[40.0]], 15.0, 1.0), space)
     curvature = 100.0 * np.exp(draws[:, 0] + draws[:, 1])
     # log curvature is normal a priori: the sum of two normals.
@@ -54,7 +55,7 @@ def test_draws_of_one_moment_have_the_law_found_by_integration():
 
 def test_draws_of_a_correlation_have_the_law_of_weighted_draws_from_the_prior():
     """The prior is drawn with SciPy's beta laws: LKJ(eta) in two dimensions is 2 Beta(eta, eta) - 1."""
-    space = MomentSpace(dim=2, intercept=True, count_sd=0.1)
+    space = RowSpace(plain=MomentSpace(dim=2, intercept=True, count_sd=0.1))
     matrix = np.array([[105.0, 25.0], [25.0, 40.0]])
     draws = run(density_of(space, matrix, 10.0, 15.0), space)
     point = space.read(draws)
@@ -70,9 +71,9 @@ def test_draws_of_a_correlation_have_the_law_of_weighted_draws_from_the_prior():
     mass /= mass.sum()
     assert 1 / (mass**2).sum() > 5000  # the weighted draws are worth enough
     for got, want in [
-        (point.unique, unique),
-        (point.moments[:, 0, 1], cross),
-        (np.log(point.moments[:, 1, 1]), np.log(square)),
+        (point.plain.unique, unique),
+        (point.rows.moments[:, 0, 1], cross),
+        (np.log(point.rows.moments[:, 1, 1]), np.log(square)),
         (point.log_count, np.log(count / 100)),
     ]:
         mean = mass @ want
@@ -83,18 +84,18 @@ def test_draws_of_a_correlation_have_the_law_of_weighted_draws_from_the_prior():
 
 def test_without_a_likelihood_correlations_are_lkj():
     """In p dimensions an entry of LKJ(eta) is 2 Beta(a, a) - 1 with a = eta - 1 + p/2."""
-    space = MomentSpace(dim=4, intercept=True, count_sd=0.1)
+    space = RowSpace(plain=MomentSpace(dim=4, intercept=True, count_sd=0.1))
     draws = run(density_of(space, np.eye(4), 1e9, 1e9), space)
     point = space.read(draws)
     law = stats.beta(ETA + 1, ETA + 1, loc=-1, scale=2)
-    entry = point.common[:, 3, 1]
+    entry = point.plain.common[:, 3, 1]
     assert abs(entry.mean()) < 0.06 * law.std()
     assert entry.std() == pytest.approx(law.std(), rel=0.06)
-    assert point.unique.mean() == pytest.approx(ALPHA / (ALPHA + BETA), abs=0.03)
+    assert point.plain.unique.mean() == pytest.approx(ALPHA / (ALPHA + BETA), abs=0.03)
 
 
 def test_one_seed_gives_one_set_of_draws():
-    space = MomentSpace(dim=2, intercept=True, count_sd=0.1)
+    space = RowSpace(plain=MomentSpace(dim=2, intercept=True, count_sd=0.1))
     density = density_of(space, np.diag([100.0, 30.0]), 10.0, 15.0)
     np.testing.assert_array_equal(run(density, space), run(density, space))
 

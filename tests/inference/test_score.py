@@ -10,12 +10,14 @@ from onedraw.inference import (
     CountVariance,
     CountWeight,
     DispersedScore,
+    Layout,
     LogisticWeight,
     ModelScore,
     RobustScore,
 )
 from onedraw.inference.components import Solved
 from onedraw.inference.curvature import row_law
+from onedraw.inference.rows import Rows
 from onedraw.inference.score import positive_laplace
 from onedraw.inference.weight import STEP
 
@@ -100,7 +102,7 @@ MOMENTS = np.array([[1.0, 0.2], [0.2, 0.5]])
 
 def rows(weight, theta=(0.3, -0.8), batch=1280):
     point = np.tile(theta, (batch, 1))
-    law = row_law(weight, np.tile(MOMENTS, (batch, 1, 1)), point, intercept=True)
+    law = row_law(weight, Rows.of_moments(np.tile(MOMENTS, (batch, 1, 1)), intercept=True), point)
     return law, Solved(point=point, law=law, count=np.full(batch, 700.0))
 
 
@@ -113,7 +115,7 @@ def test_the_score_of_two_classes_varies_as_the_curvature_says():
 def test_the_score_of_a_linear_fit_varies_by_its_released_total():
     law, truth = rows(ConstantWeight())
     got = DispersedScore(total=300.0, noise=1e-9, unit=4.0).covariances(truth, np.random.default_rng(0))
-    np.testing.assert_allclose(got, 1200.0 * law.moments)
+    np.testing.assert_allclose(got, 1200.0 * law.rows.moments)
     rough = DispersedScore(total=300.0, noise=50.0, unit=4.0)
     spread = rough.covariances(truth, np.random.default_rng(0))[:, 0, 0].std()
     assert spread == pytest.approx(4.0 * np.sqrt(2.0) * 50.0, rel=0.2)  # 1,280 draws: 5% each
@@ -124,7 +126,8 @@ def test_a_robust_score_varies_as_its_own_matrix_says(intercept):
     matrix = 900.0 * np.array([[0.4, 0.1], [0.1, 0.2]])
     placed = matrix if intercept == 0 else matrix[::-1, ::-1]
     law, truth = rows(ConstantWeight())
-    score = RobustScore(matrix=placed, diagonal_sd=0.1, offdiagonal_sd=0.1, unit=9.0, intercept=intercept)
+    layout = Layout(intercept=intercept)
+    score = RobustScore(matrix=placed, diagonal_sd=0.1, offdiagonal_sd=0.1, unit=9.0, layout=layout)
     got = score.covariances(truth, np.random.default_rng(0))
-    assert got.shape == law.moments.shape
+    assert got.shape == law.rows.moments.shape
     np.testing.assert_allclose(got.mean(0), 9.0 * matrix, rtol=0.02)

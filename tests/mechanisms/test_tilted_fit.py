@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onedraw.errors import InvalidInput
-from onedraw.families import Bernoulli, Categorical, Gaussian
+from onedraw.families import Bernoulli, Categorical, Gaussian, Poisson
 from onedraw.mechanisms import Shape, TiltedFit
 from onedraw.model import RegressionModel
 from onedraw.privacy import Request
@@ -150,22 +150,53 @@ def test_a_curvature_is_released_by_default_where_intervals_usually_follow(recor
         assert reason in mechanism.remark
 
 
-@pytest.mark.parametrize("levels", [4, 5, 8])
-def test_a_column_with_many_categories_has_no_intervals_and_none_are_paid_for(levels):
-    names = tuple(f"town={i} (vs 0)" for i in range(1, levels))
-    model = RegressionModel(family=Bernoulli(), features=("age", *names))
+def with_categories(*levels, family=None, **facts):
+    names = tuple(f"c{i}={k} (vs 0)" for i, count in enumerate(levels) for k in range(1, count))
+    bounds = ((0.0, 1.0),) * (len(names) + 1)
+    model = RegressionModel(
+        family=Bernoulli() if family is None else family,
+        features=("age", *names),
+        feature_bounds=bounds,
+        **facts,
+    )
+    return Shape(model=model, num_records=10**6)
+
+
+@pytest.mark.parametrize("levels", [(4,), (5,), (12,), (8, 4, 3, 2)])
+def test_columns_of_categories_have_intervals(levels):
+    shape = with_categories(*levels)
+    assert TiltedFit().calibrate(Request(epsilon=1.0), shape).terms_of_curvature is not None
+    assert TiltedFit(inference=True).calibrate(Request(epsilon=1.0), shape).terms_of_curvature is not None
+
+
+@pytest.mark.parametrize(
+    ("shape", "asked", "reason"),
+    [
+        (with_categories(13), True, "'c0' has 13 categories.*studied up to 12"),
+        (with_categories(8, 5), True, "'c1' has 5 categories.*up to 32 combinations"),
+        (with_categories(5, fit_intercept=False), True, "need an intercept"),
+        (with_categories(5), "robust", "robust errors have not been studied"),
+        (with_categories(5, family=Poisson()), True, "intervals would be too short"),
+    ],
+)
+def test_categories_that_were_not_studied_have_no_intervals_and_none_are_paid_for(shape, asked, reason):
+    with pytest.raises(InvalidInput, match=reason) as refused:
+        TiltedFit(inference=asked).calibrate(Request(epsilon=1.0), shape)
+    assert "inference=" in str(refused.value)
+    if asked is True:
+        by_default = TiltedFit().calibrate(Request(epsilon=1.0), shape)
+        assert by_default.terms_of_curvature is None
+        assert "categories" in by_default.remark
+
+
+@pytest.mark.parametrize(("count", "refused"), [(4, True), (3, False)])
+def test_products_with_many_indicators_have_no_intervals(count, refused):
+    names = [f"town[T.{k}]" for k in range(count)]
+    model = RegressionModel(family=Bernoulli(), features=(*names, "age", *(f"{n}:age" for n in names)))
     shape = Shape(model=model, num_records=10**6)
-    by_default = TiltedFit().calibrate(Request(epsilon=1.0), shape)
-    if levels == 4:
-        assert by_default.terms_of_curvature is not None
-        assert TiltedFit(inference=True).calibrate(Request(epsilon=1.0), shape).terms_of_curvature is not None
-        return
-    assert by_default.terms_of_curvature is None
-    assert f"{levels} categories" in by_default.remark
-    for asked in (True, "robust"):
-        with pytest.raises(InvalidInput, match=f"{levels} categories") as refused:
-            TiltedFit(inference=asked).calibrate(Request(epsilon=1.0), shape)
-        assert "inference=False" in str(refused.value)
+    found = TiltedFit().calibrate(Request(epsilon=1.0), shape)
+    assert (found.terms_of_curvature is None) is refused
+    assert ("multiplies a column" in found.remark) is refused
 
 
 @pytest.mark.parametrize(("levels", "smallest"), [(4, 0.134), (5, 0.063), (8, 0.0125)])

@@ -8,7 +8,7 @@ from onedraw.columns.encoding import (
     Source,
     Sources,
     encode_response,
-    most_levels,
+    indicators,
 )
 from onedraw.columns.facts import DROP, Column, Target
 from onedraw.columns.values import Reader
@@ -24,5 +24,5 @@ __all__ = [
     "Sources",
     "Target",
     "encode_response",
-    "most_levels",
+    "indicators",
 ]

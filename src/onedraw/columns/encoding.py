@@ -24,7 +24,6 @@ array([[61.,  1.],
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +41,8 @@ from onedraw.types import AnyArray, Array
 
 IDENTITY = (-1.0, 1.0)
 """The bounds that leave a feature as it is."""
+TERM = re.compile(r"^([^:]+)\[T\.[^:]+\]$", re.DOTALL)
+"""The name that a formula gives an indicator, ``town[T.b]``; ``town[T.b]:age`` is a product."""
 INDICATOR = re.compile(rf"^([^=]+)=(.+?){re.escape(VERSUS)}(.+)\)$", re.DOTALL)
 
 
@@ -264,14 +265,20 @@ class Encoding(Sources):
         return encoding
 
 
-def most_levels(features: Iterable[str]) -> int:
-    """Of the column with the most categories, by the names of its indicators; 2 where there are none.
+def indicators(features: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """By the names of features, where the indicators of each column of categories stand among them.
 
-    >>> most_levels(["age", "sex=m (vs f)", "smoker=yes (vs no)", "smoker=former (vs no)"])
-    3
+    >>> indicators(["age", "sex=m (vs f)", "smoker=yes (vs no)", "smoker=former (vs no)"])
+    {'sex': (1,), 'smoker': (2, 3)}
+    >>> indicators(["town[T.b]", "town[T.c]", "age", "town[T.b]:age"])
+    {'town': (0, 1)}
     """
-    counts = Counter(match[1] for match in map(INDICATOR.match, features) if match is not None)
-    return max(counts.values(), default=1) + 1
+    found: dict[str, list[int]] = {}
+    for place, feature in enumerate(features):
+        match = INDICATOR.match(feature) or TERM.match(feature)
+        if match is not None:
+            found.setdefault(match[1], []).append(place)
+    return {name: tuple(places) for name, places in found.items()}
 
 
 def _with_rules(name: str, labels: list[str] | None, declared: Column) -> Column:

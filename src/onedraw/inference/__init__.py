@@ -3,6 +3,7 @@
 
 from onedraw.inference.classes import ClassWeight
 from onedraw.inference.from_release import Inference, infer, infer_many
+from onedraw.inference.layout import Layout
 from onedraw.inference.mixture import NormalMixture, WaldTest
 from onedraw.inference.released import NormalTilt, Released, TiltLaw
 from onedraw.inference.score import DispersedScore, ModelScore, RobustScore, ScoreLaw
@@ -24,6 +25,7 @@ __all__ = [
     "DispersedScore",
     "ExponentialWeight",
     "Inference",
+    "Layout",
     "LogisticVariance",
     "LogisticWeight",
     "ModelScore",

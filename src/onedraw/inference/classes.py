@@ -2,18 +2,20 @@
 """The curvature and the expected score of three or more classes, as functions of the moments of the rows.
 
 With K classes a record has q = K - 1 predictors eta = theta z in orthonormal contrasts B (logits B eta), its
-score is B'(pi - e_y) (x) z and its curvature V (x) z z', V = B'(diag pi - pi pi')B. Their means over normal
-rows with second moments M have no closed form, so they are means over ``nodes``: z = F u, M = F F', with
-fixed points u = (1, g) whose second moments are exactly the identity and whose odd moments vanish. What is
-linear or quadratic in z alone is therefore exact; the rest is as accurate as ``NODES`` normal points are.
+score is B'(pi - e_y) (x) z and its curvature V (x) z z', V = B'(diag pi - pi pi')B. Their means over rows
+that are normal in every cell (``rows``) have no closed form, so they are means over ``nodes``: z = m + F g,
+Sigma = F F', with fixed points g whose second moments are exactly the identity and whose odd moments vanish.
+What is linear or quadratic in z alone is therefore exact; the rest is as accurate as ``NODES`` normal points
+are.
 
-All K (K-1)/2 blocks of the curvature follow from one M. Rows that are not normal bend them apart: that is
-``misfit``.
+All K (K-1)/2 blocks of the curvature follow from one law of rows. Rows that are not normal bend them apart:
+that is ``misfit``.
 
 Everything is batched over the leading axis. Parameters are (q, p) row by row, the intercept first in each.
 
 >>> import numpy as np
->>> law = class_row_law(ClassWeight(classes=3), np.eye(2)[None], np.zeros((1, 4)), intercept=True)
+>>> law = class_row_law(
+...     ClassWeight(classes=3), Rows.of_moments(np.eye(2)[None], intercept=True), np.zeros((1, 4)))
 >>> law.curvature[0].diagonal().round(3).tolist()                       # 1/K at equal probabilities
 [0.333, 0.333, 0.333, 0.333]
 """
@@ -27,11 +29,12 @@ import numpy as np
 
 from onedraw._validate import whole
 from onedraw.families.categorical import contrast_basis
+from onedraw.inference.rows import Rows, RowsGradient
 from onedraw.types import Array
 
 NODES = 256
-PER_COLUMN = 8
-"""Nodes at the least for every column of the rows."""
+PER_COLUMN, PER_CELL = 8, 32
+"""Nodes at the least for every column of the rows, and in every cell."""
 BLOCK = 16
 """Members of a batch that are computed together."""
 
@@ -52,12 +55,11 @@ class ClassWeight:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassRowLaw:
-    """A batch (B) of second-moment matrices (p, p) at parameters (q p,)."""
+    """A batch (B) of laws of rows at parameters (q p,)."""
 
     classes: int
-    moments: Array  # (B, p, p)
+    rows: Rows
     theta: Array  # (B, q p)
-    intercept: bool
 
     @property
     def curvature(self) -> Array:
@@ -69,36 +71,63 @@ class ClassRowLaw:
         """E B' pi (x) z (B, q p)."""
         return np.concatenate([block.score() for block in self._blocks])
 
-    def pullback(self, gradient: Array) -> Array:
-        """The symmetric d l/d M (B, p, p) from the symmetric d l/d curvature (B, q p, q p).
+    def pullback(self, gradient: Array) -> RowsGradient:
+        """The derivatives by the law of the rows from the symmetric d l/d curvature (B, q p, q p).
 
-        From rows at the nodes to F it is a sum over nodes, and from F = chol M the reverse of a Cholesky
-        factorisation.
+        From rows at the nodes to m and F they are sums over nodes, and from F = chol Sigma the reverse of a
+        Cholesky factorisation.
         """
-        p = self.moments.shape[1]
+        cells, free = self.rows.weight.shape[1], self.rows.free
         blocks = zip(self._blocks, _slices(len(gradient)), strict=True)
-        by_factor = np.concatenate([block.by_factor(gradient[rows]) for block, rows in blocks])
+        parts = [block.by_nodes(gradient[rows]) for block, rows in blocks]
+        by_rows, by_weight = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+        batch, p, _ = by_rows.shape
+        by_cells = by_rows.reshape(batch, p, cells, -1)
+        covariance = np.zeros((batch, p, p))
+        covariance[:, free, free] = self._by_covariance(by_cells[:, free].sum(2) @ self._points)
+        return RowsGradient(
+            weight=by_weight.reshape(batch, cells, -1).mean(2),
+            mean=by_cells.sum(3).transpose(0, 2, 1),
+            covariance=covariance,
+        )
+
+    def _by_covariance(self, by_factor: Array) -> Array:
+        diagonal = np.arange(by_factor.shape[1])
         inner = np.tril(self._factor.transpose(0, 2, 1) @ by_factor)
-        inner[:, np.arange(p), np.arange(p)] *= 0.5
+        inner[:, diagonal, diagonal] *= 0.5
         inverse = np.linalg.inv(self._factor)
         out = inverse.transpose(0, 2, 1) @ inner @ inverse
         return np.asarray(0.5 * (out + out.transpose(0, 2, 1)))
 
     @cached_property
     def _factor(self) -> Array:
+        """Of the free columns (B, f, f)."""
+        covariance = self.rows.covariance[:, self.rows.free, self.rows.free]
         try:
-            return np.asarray(np.linalg.cholesky(self.moments), dtype=np.float64)
+            return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         except np.linalg.LinAlgError:  # a diverging proposal of the sampler is nan, and rejected for it
-            return np.stack([_factor_or_nan(moments) for moments in self.moments])
+            return np.stack([_factor_or_nan(each) for each in covariance])
+
+    @cached_property
+    def _points(self) -> Array:
+        """The nodes (N, f) of every cell."""
+        return nodes(self._factor.shape[1], max(PER_CELL, self._count // self.rows.weight.shape[1]))
+
+    @property
+    def _count(self) -> int:
+        return max(NODES, PER_COLUMN * self.rows.size)
 
     @cached_property
     def _blocks(self) -> list[_Block]:
-        p = self.moments.shape[1]
-        points, theta = nodes(p, self.intercept), self.theta.reshape(len(self.theta), -1, p)
-        return [
-            _Block(classes=self.classes, nodes=points, factor=self._factor[rows], theta=theta[rows])
-            for rows in _slices(len(theta))
-        ]
+        theta, points = self.theta.reshape(len(self.theta), -1, self.rows.size), self._points
+        out = []
+        for rows in _slices(len(theta)):
+            weight, mean = self.rows.weight[rows], self.rows.mean[rows]
+            places = np.repeat(mean.transpose(0, 2, 1), len(points), axis=2)
+            places[:, self.rows.free] += np.tile(self._factor[rows] @ points.T, weight.shape[1])
+            mass = np.repeat(weight, len(points), axis=1) / len(points)
+            out.append(_Block(classes=self.classes, rows=places, mass=mass, theta=theta[rows]))
+        return out
 
 
 def _slices(batch: int) -> list[slice]:
@@ -113,12 +142,12 @@ class _Block:
     """
 
     classes: int
-    nodes: Array  # (N, p)
-    factor: Array  # (b, p, p)
+    rows: Array  # (b, p, N)
+    mass: Array  # (b, N)
     theta: Array  # (b, q, p)
 
     def curvature(self) -> Array:
-        z, q, variance = self._rows, self.classes - 1, self._variance / len(self.nodes)
+        z, q, variance = self.rows, self.classes - 1, self._variance * self.mass[:, None]
         batch, p, _ = z.shape
         out, across = np.empty((batch, q, p, q, p)), z.transpose(0, 2, 1)
         for k, (a, b) in enumerate(self._pairs):
@@ -126,16 +155,16 @@ class _Block:
         return out.reshape(batch, q * p, q * p)
 
     def score(self) -> Array:
-        found = self._means @ self._rows.transpose(0, 2, 1) / len(self.nodes)
+        found = (self._means * self.mass[:, None]) @ self.rows.transpose(0, 2, 1)
         return np.asarray(found).reshape(len(found), -1)
 
-    def by_factor(self, gradient: Array) -> Array:
-        """d l/d F (b, p, p).
+    def by_nodes(self, gradient: Array) -> tuple[Array, Array]:
+        """d l/d z (b, p, N) and d l/d mass (b, N).
 
-        With S_ab = G_ab + G_ba (G_aa alone on the diagonal) a node adds dl = sum over pairs of
+        With S_ab = G_ab + G_ba (G_aa alone on the diagonal) a node of mass 1 adds dl = sum over pairs of
         dV_ab z'S_ab z + 2 V_ab z'S_ab dz, and V_ab = pi.(B_a B_b) - (pi.B_a)(pi.B_b).
         """
-        z, pi, means, variance = self._rows, self._probabilities, self._means, self._variance
+        z, pi, means, variance = self.rows, self._probabilities, self._means, self._variance
         batch, p, _ = z.shape
         basis, blocks = contrast_basis(self.classes), gradient.reshape(batch, -1, p, self.classes - 1, p)
         by_rows, squares, by_means = np.zeros_like(z), np.empty_like(variance), np.zeros_like(means)
@@ -149,7 +178,7 @@ class _Block:
         by_probability = self._products.T @ squares + basis @ by_means
         by_logits = pi * (by_probability - (pi * by_probability).sum(1, keepdims=True))
         by_rows += (basis @ self.theta).transpose(0, 2, 1) @ by_logits
-        return np.asarray(by_rows @ self.nodes / len(self.nodes))
+        return self.mass[:, None] * by_rows, (variance * squares).sum(1)
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
@@ -163,14 +192,9 @@ class _Block:
         return np.stack([basis[:, a] * basis[:, b] for a, b in self._pairs])
 
     @cached_property
-    def _rows(self) -> Array:
-        """(b, p, N)."""
-        return np.asarray(self.factor @ self.nodes.T)
-
-    @cached_property
     def _probabilities(self) -> Array:
         """(b, K, N)."""
-        values = (contrast_basis(self.classes) @ self.theta) @ self._rows
+        values = (contrast_basis(self.classes) @ self.theta) @ self.rows
         values -= values.max(axis=1, keepdims=True)
         np.exp(values, out=values)
         values /= values.sum(axis=1, keepdims=True)
@@ -197,19 +221,20 @@ def _factor_or_nan(moments: Array) -> Array:
         return np.full_like(moments, np.nan)
 
 
-def class_row_law(weight: ClassWeight, moments: Array, theta: Array, *, intercept: bool) -> ClassRowLaw:
-    """The law of rows with ``moments`` (B, p, p) at ``theta`` (B, q p), as ``curvature.row_law``."""
-    return ClassRowLaw(classes=weight.classes, moments=moments, theta=theta, intercept=intercept)
+def class_row_law(weight: ClassWeight, rows: Rows, theta: Array) -> ClassRowLaw:
+    """The law of ``rows`` at ``theta`` (B, q p), as ``curvature.row_law``."""
+    return ClassRowLaw(classes=weight.classes, rows=rows, theta=theta)
 
 
 @lru_cache(maxsize=16)
-def nodes(size: int, intercept: bool) -> Array:
-    """Fixed points (N, size) with second moments I: normal ones and their mirror images; the first is 1."""
-    free = size - int(intercept)
-    count = max(NODES, PER_COLUMN * size)
-    points = np.random.default_rng(0).standard_normal((count // 2, free))
-    if free:
-        factor = np.linalg.cholesky(points.T @ points / (count // 2))
-        points = np.linalg.solve(factor, points.T).T
-    points = np.concatenate([points, -points])
-    return np.column_stack([np.ones(len(points)), points]) if intercept else points
+def nodes(free: int, count: int) -> Array:
+    """Fixed points (N, free) with second moments I: normal ones and their mirror images; one where none vary.
+
+    There are ``count`` of them, or more if so many columns need them.
+    """
+    if not free:
+        return np.zeros((1, 0))
+    half = max(count // 2, 2 * free)
+    points = np.random.default_rng(0).standard_normal((half, free))
+    points = np.linalg.solve(np.linalg.cholesky(points.T @ points / half), points.T).T
+    return np.concatenate([points, -points])

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From draws of the rows' moments to normal laws of the true parameters, one for each draw.
+"""From draws of the rows' law to normal laws of the true parameters, one for each draw.
 
 The released parameters solve  score(theta^) + R (theta^ - theta_0) + b = 0  (sums over records). At the truth
-the score is -S, S of mean 0 and covariance K. With the expected score of rows with moments M in between,
+the score is -S, S of mean 0 and covariance K. With the expected score of the rows in between,
 
     count (E mu z at theta* - E mu z at theta^) = R (theta^ - theta_0) + b + S.
 
-Given (M, count, b) the equation is solved for theta* at S = 0 by Newton's method: no linearisation at the
+Given (rows, count, b) the equation is solved for theta* at S = 0 by Newton's method: no linearisation at the
 released point, which the ridge pulls towards theta_0, where the curvature is another. S moves the solution by
 H^-1 S, H the curvature *at the solution*, so theta* is normal with covariance H^-1 K H^-1 (``score``).
 
@@ -16,8 +16,8 @@ L^-T G^-1 L^-1 t to first order, which is what L G^-1 L^-1 t does to those of th
 >>> import numpy as np
 >>> from onedraw.inference.weight import ConstantWeight
 >>> found = solved(
-...     ConstantWeight(), np.eye(2)[None], np.array([100.0]), np.array([[1.0, 2.0]]), np.array([[10.0, 0.0]]),
-...     intercept=True)
+...     ConstantWeight(), Rows.of_moments(np.eye(2)[None], intercept=True), np.array([100.0]),
+...     np.array([[1.0, 2.0]]), np.array([[10.0, 0.0]]))
 >>> found.point.round(3).tolist(), found.inverse[0].diagonal().round(3).tolist()
 ([[1.1, 2.0]], [0.01, 0.01])
 """
@@ -31,12 +31,16 @@ import numpy as np
 
 from onedraw.inference.classes import ClassRowLaw, ClassWeight
 from onedraw.inference.curvature import RowLaw, row_law
+from onedraw.inference.rows import Rows
 from onedraw.inference.weight import Weight
 from onedraw.types import Array
 
 ITERATIONS = 10
 LONGEST = 2.0
-"""The longest Newton step, in standard deviations of the linear predictor plus the step's own length."""
+"""The longest Newton step: by how much it may move the predictors of a cell, as their root mean square."""
+FARTHEST = 10.0
+"""The farthest a solution may be, in the same units. Under a tilt that no parameters explain, as where it
+asks for more events than a category has records, there is none: then it is far, its curvature a number."""
 SETTLED = 1e-8
 """Steps of at most this length end the iteration."""
 
@@ -67,32 +71,38 @@ class Solved:
 
 def solved(
     weight: Weight | ClassWeight,
-    moments: Array,
+    rows: Rows,
     count: Array,
     theta: Array,
     shift: Array,
     *,
-    intercept: bool,
     ratio: Array | None = None,
 ) -> Solved:
     """The true parameters for every draw of the rows.
 
     ``shift`` (B, n) is R (theta^ - theta_0) + b; ``ratio`` is G where the curvature is not that of the rows.
     """
-    law = row_law(weight, moments, theta, intercept=intercept)
+    law = row_law(weight, rows, theta)
     if ratio is not None:
         factor = np.linalg.cholesky(law.curvature)
         shift = (factor @ np.linalg.solve(ratio, np.linalg.solve(factor, shift[:, :, None])))[:, :, 0]
     target = law.score + shift / count[:, None]
     point = theta.copy()
     for _ in range(ITERATIONS):
-        step = np.linalg.solve(law.curvature, (target - law.score)[:, :, None])[:, :, 0]
-        parts = step.reshape(len(step), -1, moments.shape[1])
-        length = np.sqrt(
-            np.maximum(np.einsum("bqi,bij,bqj->b", parts, moments, parts, optimize=True), 1e-300)
-        )
-        point = point + step * np.minimum(1.0, LONGEST / length)[:, None]
-        law = row_law(weight, moments, point, intercept=intercept)
+        gap = (target - law.score)[:, :, None]
+        step = np.asarray(np.linalg.solve(law.curvature, gap)[:, :, 0], dtype=np.float64)
+        length = _length(step, rows)
+        way = point - theta + step * np.minimum(1.0, LONGEST / length)[:, None]
+        point = theta + way * np.minimum(1.0, FARTHEST / _length(way, rows))[:, None]
+        law = row_law(weight, rows, point)
         if length.max() < SETTLED:
             break
     return Solved(point=point, law=law, count=count, ratio=ratio)
+
+
+def _length(step: Array, rows: Rows) -> Array:
+    """By how much a step (B, n) moves predictors: the largest root mean square of a cell (B,)."""
+    parts = step.reshape(len(step), -1, rows.size)
+    within = np.einsum("bqi,bij,bqj->bq", parts, rows.covariance, parts, optimize=True)
+    between = (parts @ rows.mean.transpose(0, 2, 1)) ** 2
+    return np.asarray(np.sqrt(np.maximum((between + within[:, :, None]).max((1, 2)), 1e-300)))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inference from a release alone: sample the curvature it may have had, solve for the truth, mix.
 
-1. The noisy curvature gives a posterior of the second moments of the rows (``noisy``, ``moments``), sampled
-   by Hamiltonian Monte Carlo (``sampling``, ``hmc``).
-2. For every draw of the moments and a fresh tilt b (and its mirror image -b), the true parameters are normal
+1. The noisy curvature gives a posterior of the law of the rows (``noisy``, ``space``), sampled by Hamiltonian
+   Monte Carlo (``sampling``, ``hmc``).
+2. For every draw of that law and a fresh tilt b (and its mirror image -b), the true parameters are normal
    (``components``, ``score``). The released parameters tell nothing more about the moments: the ridge and
    the tilt stand between them and the truth.
 3. The mixture of these normals gives estimates, standard errors, intervals and tests (``mixture``).
@@ -11,9 +11,9 @@
 Where noise hides the curvature, step 1 varies more and the mixture is wider by itself. ``inflation`` says by
 how much: the width of an interval over the median width given the moments. Beyond ``INFLATION`` the width is
 mostly what the prior of the moments says, and ``reason`` refuses. So it does where the size of a feature is
-hidden: the logarithm of its curvature has a prior of standard deviation 1, and must have less than ``HIDDEN``
-given the release. It also refuses 95% intervals that reach further than ``Released.useful`` to either side:
-they say nothing that was not known before.
+hidden, or the share of a category: its logarithm has a prior of standard deviation 1, and must have less than
+``HIDDEN`` given the release. It also refuses 95% intervals that reach further than ``Released.useful`` to
+either side: they say nothing that was not known before.
 
 Guarantee:
     Post-processing: a function of released numbers, public facts and a fixed seed. It costs no privacy, and
@@ -45,10 +45,10 @@ from onedraw.inference.curvature import row_law
 from onedraw.inference.hmc import Chains
 from onedraw.inference.misfit import ratios, variances
 from onedraw.inference.mixture import NORMAL, NormalMixture, WaldTest
-from onedraw.inference.moments import MomentPoint, MomentSpace
 from onedraw.inference.noisy import NoisyCurvature
 from onedraw.inference.released import Released
 from onedraw.inference.sampling import sample_moments
+from onedraw.inference.space import RowPoint, RowSpace
 from onedraw.types import Array
 
 SEED = 1
@@ -115,16 +115,16 @@ def infer_many(releases: Sequence[Released]) -> list[Inference]:
     It is for studies: numbers differ from those of ``infer`` by the Monte Carlo error.
     """
     first = releases[0]
-    common = (first.dim, first.intercept, first.weight, first.count_sd)
-    if any((r.dim, r.intercept, r.weight, r.count_sd) != common for r in releases):
-        raise InvalidInput("Expected releases of one model (dimension, intercept, weight), got several.")
-    space = MomentSpace(dim=first.columns, intercept=first.intercept is not None, count_sd=first.count_sd)
+    common = (first.dim, first.layout, first.weight, first.count_sd)
+    if any((r.dim, r.layout, r.weight, r.count_sd) != common for r in releases):
+        raise InvalidInput("Expected releases of one model (dimension, layout, weight), got several.")
+    space = first.layout.space(first.columns, count_sd=first.count_sd)
     rng = np.random.default_rng(SEED)
     chains = _sample(releases, space, rng)
     return [_mix(r, space, draws, rng) for r, draws in zip(releases, chains.draws, strict=True)]
 
 
-def _sample(releases: Sequence[Released], space: MomentSpace, rng: np.random.Generator) -> Chains:
+def _sample(releases: Sequence[Released], space: RowSpace, rng: np.random.Generator) -> Chains:
     matrix = np.stack([r.curvature[np.ix_(r.order, r.order)] for r in releases])
     diagonal_sd = np.array([r.diagonal_sd for r in releases])
     sizes = np.maximum(np.diagonal(matrix, axis1=1, axis2=2), diagonal_sd[:, None])
@@ -139,20 +139,19 @@ def _sample(releases: Sequence[Released], space: MomentSpace, rng: np.random.Gen
     return sample_moments(noisy, space, releases[0].weight, theta, count, rng)
 
 
-def _mix(released: Released, space: MomentSpace, draws: Array, rng: np.random.Generator) -> Inference:
+def _mix(released: Released, space: RowSpace, draws: Array, rng: np.random.Generator) -> Inference:
     point = space.read(draws.reshape(-1, space.size))
     order, half = released.order, TILTS * len(point.log_count)
     tilt = np.stack([released.tilt.sample(rng) for _ in range(half)])[:, order]
     # The law of b is symmetric: with every b its mirror image, so that the centre has no noise of its own.
     shift = released.pull[order] + np.concatenate([tilt, -tilt])
-    ratio = _ratios(released, space, point, rng)
+    ratio = _ratios(released, point, rng)
     truth = solved(
         released.weight,
-        np.concatenate([point.moments] * 2 * TILTS),
+        point.rows.repeated(2 * TILTS),
         released.count * np.exp(np.tile(point.log_count, 2 * TILTS)),
         np.repeat(released.theta[order][None], 2 * half, axis=0),
         shift,
-        intercept=space.intercept,
         ratio=None if ratio is None else np.concatenate([ratio] * 2 * TILTS),
     )
     score = released.noise_ratio * released.score.covariances(truth, rng)
@@ -163,20 +162,17 @@ def _mix(released: Released, space: MomentSpace, draws: Array, rng: np.random.Ge
     # The median over the components of the standard errors that a known curvature would give (p,).
     given = np.sqrt(np.median(np.diagonal(known, axis1=1, axis2=2), axis=0))[back]
     inflation = mixture.standard_error / given
-    sizes = point.log_count[:, None] + 2.0 * np.log(point.scale)
-    reason = _reason(released, mixture, inflation, float(sizes.std(axis=0).max()))
+    reason = _reason(released, mixture, inflation, float(point.log_sizes.std(axis=0).max()))
     return Inference(law=mixture, inflation=inflation, reason=reason)
 
 
-def _ratios(
-    released: Released, space: MomentSpace, point: MomentPoint, rng: np.random.Generator
-) -> Array | None:
+def _ratios(released: Released, point: RowPoint, rng: np.random.Generator) -> Array | None:
     """How the curvature differs from that of the rows, a draw for each of theirs; None for one predictor."""
     if released.predictors == 1:
         return None
     order, draws = released.order, len(point.log_count)
     theta = np.repeat(released.theta[order][None], draws, axis=0)
-    law = row_law(released.weight, point.moments, theta, intercept=space.intercept)
+    law = row_law(released.weight, point.rows, theta)
     model = (released.count * np.exp(point.log_count))[:, None, None] * law.curvature
     matrix = released.curvature[np.ix_(order, order)]
     return ratios(matrix, released.diagonal_sd, released.offdiagonal_sd, model, rng)
@@ -194,7 +190,8 @@ def _reason(released: Released, law: NormalMixture, inflation: Array, hidden: fl
         )
     if largest <= INFLATION:
         return (
-            f"The noise of the released curvature hides how much a feature varies. {_least(hidden / HIDDEN)}"
+            "The noise of the released curvature hides how much a feature varies, or how common a category "
+            f"is. {_least(hidden / HIDDEN)}"
         )
     # The part of the width that is due to the curvature's noise falls like that noise, which is 1/(n epsilon)
     # relative to the curvature; the more slowly, the more of the width the prior still hides.

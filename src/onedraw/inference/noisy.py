@@ -2,18 +2,19 @@
 """A released curvature matrix and the posterior density of what it was before noise was added.
 
 The release is H~ = H + N, N symmetric with independent entries of known standard deviations: one on the
-diagonal, one off it. H = count * E v z z' is written in the second moments of the rows (``curvature``,
-``moments``) at the *released* parameters, where it was computed. The noise is taken as normal; the laws in
+diagonal, one off it. H = count * E v z z' is written in the law of the rows (``curvature``, ``space``) at
+the *released* parameters, where it was computed. The noise is taken as normal; the laws in
 use (cube, symmetrised Wishart, Laplace) have these standard deviations, and entries whose joint tails are
 lighter or a little heavier.
 
 >>> import numpy as np
 >>> from onedraw.inference.moments import MomentSpace
+>>> from onedraw.inference.space import RowSpace
 >>> from onedraw.inference.weight import LogisticWeight
 >>> noisy = NoisyCurvature(
 ...     matrix=np.diag([250.0, 80.0])[None], diagonal_sd=np.array([5.0]), offdiagonal_sd=np.array([5.0]))
 >>> density = CurvatureDensity(
-...     space=MomentSpace(dim=2, intercept=True, count_sd=0.1), weight=LogisticWeight(),
+...     space=RowSpace(plain=MomentSpace(dim=2, intercept=True, count_sd=0.1)), weight=LogisticWeight(),
 ...     theta=np.zeros((1, 2)), count=np.array([1000.0]), noisy=noisy)
 >>> density(np.zeros((1, 4)))[0].shape
 (1,)
@@ -28,7 +29,7 @@ import numpy as np
 
 from onedraw.inference.classes import ClassWeight
 from onedraw.inference.curvature import row_law
-from onedraw.inference.moments import MomentSpace
+from onedraw.inference.space import RowSpace
 from onedraw.inference.weight import Weight
 from onedraw.types import Array
 
@@ -58,9 +59,9 @@ class NoisyCurvature:
 
 @dataclass(frozen=True, kw_only=True)
 class CurvatureDensity:
-    """The log posterior density of the free coordinates of M, batched over releases."""
+    """The log posterior density of the free coordinates of the rows' law, batched over releases."""
 
-    space: MomentSpace
+    space: RowSpace
     weight: Weight | ClassWeight
     theta: Array  # (B, p), the released parameters
     count: Array  # (B,)
@@ -70,15 +71,15 @@ class CurvatureDensity:
         """The log density (B,) at (B, size), up to a constant, and its gradient (B, size)."""
         point = self.space.read(free)
         value, gradient = self.space.log_prior(free, point)
-        law = row_law(self.weight, point.moments, self.theta, intercept=self.space.intercept)
+        law = row_law(self.weight, point.rows, self.theta)
         count = self.count * np.exp(point.log_count)
         curvature = count[:, None, None] * law.curvature
         gap = self.noisy.matrix - curvature
         pull = self._precision * gap
         value -= 0.5 * np.einsum("bij,bij->b", pull, gap)
-        by_moments = law.pullback(count[:, None, None] * pull)
+        by_rows = law.pullback(count[:, None, None] * pull)
         by_count = np.einsum("bij,bij->b", pull, curvature)
-        return value, gradient + self.space.pullback(point, by_moments, by_count)
+        return value, gradient + self.space.pullback(point, by_rows, by_count)
 
     @cached_property
     def _precision(self) -> Array:

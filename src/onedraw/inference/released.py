@@ -23,6 +23,7 @@ import numpy as np
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
 from onedraw.inference.classes import ClassWeight
+from onedraw.inference.layout import Layout
 from onedraw.inference.score import ModelScore, ScoreLaw
 from onedraw.inference.weight import LogisticWeight, Weight
 from onedraw.types import Array
@@ -67,7 +68,7 @@ class Released:
         standard deviation of its logarithm.
     weight: how records' curvature depends on the predictor. Several classes have parameters (q, p), row by
         row, and a curvature of as many rows and columns.
-    intercept: the position of the intercept in a row, None without one.
+    layout: where the intercept and the indicators of categories stand in a row.
     score: what is known of the covariance K of the score; by the model it is the curvature.
     noise_ratio: how many times K counts: the largest number of rows of a person.
     useful: the longest half-width of a 95% interval that says something, in units of the working
@@ -84,7 +85,7 @@ class Released:
     centre: Array | None = None
     count_sd: float = 0.1
     weight: Weight | ClassWeight = field(default_factory=LogisticWeight)
-    intercept: int | None = 0
+    layout: Layout = field(default_factory=Layout)
     score: ScoreLaw = field(default_factory=ModelScore)
     noise_ratio: float = 1.0
     useful: float = 3.0
@@ -104,10 +105,7 @@ class Released:
             raise InvalidInput(f"Expected centre of shape {(p,)}, got shape {self.centre.shape}.")
         if p % self.predictors:
             raise InvalidInput(f"Expected parameters of {self.predictors} predictors, got {p} of them.")
-        if self.intercept is not None and not 0 <= self.intercept < self.columns:
-            raise InvalidInput(
-                f"Expected intercept to be None or a position < {self.columns}, got {self.intercept!r}."
-            )
+        self.layout.check(self.columns)
         if not (np.isfinite(self.theta).all() and np.isfinite(self.curvature).all()):
             raise InvalidInput("Expected finite parameters and curvature, got others.")
 
@@ -133,7 +131,6 @@ class Released:
 
     @property
     def order(self) -> Array:
-        """The positions of the parameters, the intercept of each predictor first."""
-        rest = [j for j in range(self.columns) if j != self.intercept]
-        row = np.array(rest if self.intercept is None else [self.intercept, *rest])
+        """The positions of the parameters, of each predictor as ``Layout.order``."""
+        row = self.layout.order(self.columns)
         return np.asarray(self.columns * np.arange(self.predictors)[:, None] + row).ravel()

@@ -1,57 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws of the rows' moments from a released matrix: where chains start, and how they are run.
+"""Draws of the rows' law from a released matrix: where chains start, and how they are run.
 
 >>> import numpy as np
 >>> from onedraw.inference.weight import ConstantWeight
->>> space = MomentSpace(dim=2, intercept=True, count_sd=1.0)
+>>> space = RowSpace(plain=MomentSpace(dim=2, intercept=True, count_sd=1.0))
 >>> noisy = NoisyCurvature(
 ...     matrix=np.diag([900.0, 300.0])[None], diagonal_sd=np.array([5.0]), offdiagonal_sd=np.array([5.0]))
 >>> chains = sample_moments(
 ...     noisy, space, ConstantWeight(), np.zeros((1, 2)), np.array([1000.0]), np.random.default_rng(0))
 >>> point = space.read(chains.draws.reshape(-1, space.size))
->>> round(float(point.moments[:, 1, 1].mean()), 2), round(float(np.exp(point.log_count).mean()), 2)
+>>> round(float(point.rows.moments[:, 1, 1].mean()), 2), round(float(np.exp(point.log_count).mean()), 2)
 (0.33, 0.9)
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from onedraw.families.categorical import contrast_basis
 from onedraw.inference.classes import ClassWeight
 from onedraw.inference.hmc import Chains, Schedule, sample
 from onedraw.inference.moments import MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
+from onedraw.inference.space import RowSpace
 from onedraw.inference.weight import Weight
+from onedraw.inference.whitening import whitened
 from onedraw.types import Array
 
 CHAINS = 8
 LEAST_EIGENVALUE = (0.01, 0.5)
 """Of the correlations where chains start, between which the size of the noise decides."""
+LEAST_SHARE = 0.3
+"""Of a category where chains start, relative to equally common ones."""
 SCHEDULE = Schedule()
 FINEST = 0.01
-"""The smallest noise that is taken at its word, relative to the smallest diagonal entry: rows are not normal
-to more than a per cent anyway."""
+"""The smallest noise that is taken at its word, relative to the smallest diagonal entry, times the share of
+the rarest category: rows are not normal to more than a per cent anyway."""
 
 
 def sample_moments(
     released: NoisyCurvature,
-    space: MomentSpace,
+    space: RowSpace,
     weight: Weight | ClassWeight,
     theta: Array,
     count: Array,
     rng: np.random.Generator,
 ) -> Chains:
     """Chains for releases (R, ...) with parameters ``theta`` (R, p) and first counts (R,)."""
-    noisy = _floored(released)
+    noisy = _floored(released, space)
+    releases = CurvatureDensity(space=space, weight=weight, theta=theta, count=count, noisy=noisy)
+    density = _of_chains(releases)
+    summed, spread = _summed(noisy.matrix, space.dim)
+    start, precision = _start(space, summed, spread * noisy.diagonal_sd, spread * noisy.offdiagonal_sd, count)
+    noise = 0.5 * rng.standard_normal((len(noisy.matrix), CHAINS, space.size))
+    if not space.categories:
+        places = start[:, None, :] + noise / np.sqrt(precision)[:, None, :]
+        return sample(density, places, 1.0 / precision, SCHEDULE, rng)
+    mode, root = whitened(releases, start, _prior_precision(space, start))
+    each_mode, each_root = np.repeat(mode, CHAINS, axis=0), np.repeat(root, CHAINS, axis=0)
+
+    def white(place: Array) -> tuple[Array, Array]:
+        value, gradient = density(each_mode + (each_root @ place[:, :, None])[:, :, 0])
+        return value, (gradient[:, None] @ each_root)[:, 0]
+
+    chains = sample(white, noise, np.ones((len(mode), space.size)), SCHEDULE, rng)
+    turned = np.einsum("rij,rkcj->rkci", root, chains.draws, optimize=True)
+    return replace(chains, draws=mode[:, None, None] + turned)
+
+
+def _of_chains(density: CurvatureDensity) -> CurvatureDensity:
+    """The density of releases, ``CHAINS`` times each."""
+    noisy = density.noisy
 
     def each(values: Array) -> Array:
         return np.repeat(values, CHAINS, axis=0)
 
-    density = CurvatureDensity(
-        space=space,
-        weight=weight,
-        theta=each(theta),
-        count=each(count),
+    return replace(
+        density,
+        theta=each(density.theta),
+        count=each(density.count),
         noisy=NoisyCurvature(
             matrix=each(noisy.matrix),
             diagonal_sd=each(noisy.diagonal_sd),
@@ -59,16 +88,13 @@ def sample_moments(
             misfit=None if noisy.misfit is None else each(noisy.misfit),
         ),
     )
-    summed, spread = _summed(noisy.matrix, space.dim)
-    start, precision = _start(space, summed, spread * noisy.diagonal_sd, spread * noisy.offdiagonal_sd, count)
-    noise = rng.standard_normal((len(noisy.matrix), CHAINS, space.size))
-    places = start[:, None, :] + 0.5 * noise / np.sqrt(precision)[:, None, :]
-    return sample(density, places, 1.0 / precision, SCHEDULE, rng)
 
 
-def _floored(released: NoisyCurvature) -> NoisyCurvature:
+def _floored(released: NoisyCurvature, space: RowSpace) -> NoisyCurvature:
     smallest = np.diagonal(released.matrix, axis1=1, axis2=2).min(1)
     finest = FINEST * np.maximum(smallest, released.diagonal_sd)
+    for share in _shares(space, _summed(released.matrix, space.dim)[0]):
+        finest = finest * share.min(1)
     return NoisyCurvature(
         matrix=released.matrix,
         diagonal_sd=np.maximum(released.diagonal_sd, finest),
@@ -85,12 +111,58 @@ def _summed(matrix: Array, dim: int) -> tuple[Array, float]:
 
 
 def _start(
-    space: MomentSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
+    space: RowSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
 ) -> tuple[Array, Array]:
     """Where chains start, and rough posterior precisions: only the speed of the sampler depends on them.
 
-    They start at the correlations of the released matrix. A chain that starts at none, where many records
-    show strong ones, overshoots to singular correlations and is still there when the warm-up ends.
+    Plain columns start by themselves; categories start at the shares that the matrix shows beside the
+    intercept, without interactions and shifts.
+    """
+    plain = space.plain
+    inner = matrix[:, : plain.dim, : plain.dim]
+    start, precision = _start_of_moments(plain, inner, diagonal_sd, offdiagonal_sd, count)
+    if not space.categories:
+        return start, precision
+    shares = _shares(space, matrix)
+    effects = [np.log(share) @ contrast_basis(share.shape[1]) for share in shares]
+    none = np.zeros((len(matrix), len(space.spreads) - sum(effect.shape[1] for effect in effects)))
+    return (
+        np.concatenate([start, *effects, none], axis=1),
+        np.concatenate([precision, np.tile(1.0 / space.spreads**2, (len(matrix), 1))], axis=1),
+    )
+
+
+def _prior_precision(space: RowSpace, start: Array) -> Array:
+    """Rough precisions (R, size) of the prior near ``start``."""
+    plain = space.plain
+    out = np.ones(start.shape)
+    out[:, : plain.pairs] = 2.0 * plain.dim / (1.0 + start[:, : plain.pairs] ** 2)
+    out[:, plain.pairs + plain.scales] = 1.0 / plain.count_sd**2
+    out[:, plain.size :] = 1.0 / space.spreads**2
+    return out
+
+
+def _shares(space: RowSpace, matrix: Array) -> list[Array]:
+    """Of every column the shares (R, K) that a matrix shows beside its intercept, none of them very small."""
+    place, out = space.plain.dim, []
+    for column in space.categories:
+        k, off = column.levels - 1, np.array(column.off)
+        mean = matrix[:, 0, place : place + k] / np.maximum(matrix[:, :1, 0], 1e-300)
+        share = (mean - off) / (np.array(column.on) - off)
+        share = np.column_stack([1.0 - share.sum(1), share])
+        share = np.clip(share, LEAST_SHARE / column.levels, 1.0)
+        out.append(share / share.sum(1, keepdims=True))
+        place += k
+    return out
+
+
+def _start_of_moments(
+    space: MomentSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
+) -> tuple[Array, Array]:
+    """Chains start at the correlations of the released matrix.
+
+    A chain that starts at none, where many records show strong ones, overshoots to singular correlations and
+    is still there when the warm-up ends.
     """
     p, pairs, scales = space.dim, space.pairs, space.scales
     size = np.diagonal(matrix, axis1=1, axis2=2)

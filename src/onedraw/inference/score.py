@@ -23,8 +23,10 @@ taken m times, ``Released.noise_ratio``.
 
 >>> import numpy as np
 >>> from onedraw.inference.curvature import row_law
+>>> from onedraw.inference.rows import Rows
 >>> from onedraw.inference.weight import ConstantWeight
->>> law = row_law(ConstantWeight(), np.eye(2)[None], np.zeros((1, 2)), intercept=True)
+>>> rows = Rows.of_moments(np.eye(2)[None], intercept=True)
+>>> law = row_law(ConstantWeight(), rows, np.zeros((1, 2)))
 >>> truth = Solved(point=np.zeros((1, 2)), law=law, count=np.array([50.0]))
 >>> ModelScore().covariances(truth, np.random.default_rng(0))[0].tolist()
 [[50.0, 0.0], [0.0, 50.0]]
@@ -40,7 +42,7 @@ import numpy as np
 from onedraw._validate import positive
 from onedraw.inference.components import Solved
 from onedraw.inference.curvature import row_law
-from onedraw.inference.moments import MomentSpace
+from onedraw.inference.layout import Layout
 from onedraw.inference.noisy import NoisyCurvature
 from onedraw.inference.sampling import sample_moments
 from onedraw.inference.weight import ConstantWeight, Weight
@@ -67,7 +69,7 @@ class ModelScore:
     def covariances(self, truth: Solved, rng: np.random.Generator) -> Array:
         if self.variance is None:
             return truth.curvature
-        law = row_law(self.variance, truth.law.moments, truth.point, intercept=truth.law.intercept)
+        law = row_law(self.variance, truth.law.rows, truth.point)
         return np.asarray(truth.count[:, None, None] * law.curvature)
 
 
@@ -85,36 +87,34 @@ class DispersedScore:
 
     def covariances(self, truth: Solved, rng: np.random.Generator) -> Array:
         total = positive_laplace(self.total, self.noise, rng.random(len(truth.count)))
-        return np.asarray((self.unit * total)[:, None, None] * truth.law.moments)
+        return np.asarray((self.unit * total)[:, None, None] * truth.law.rows.moments)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RobustScore:
-    """K = unit * (what a released matrix (p, p) was before its noise); ``intercept`` as in ``Released``."""
+    """K = unit * (what a released matrix (p, p) was before its noise); ``layout`` is that of the rows."""
 
     matrix: Array
     diagonal_sd: float
     offdiagonal_sd: float
     unit: float
-    intercept: int | None
+    layout: Layout
 
     def covariances(self, truth: Solved, rng: np.random.Generator) -> Array:
-        size, with_intercept = len(self.matrix), truth.law.intercept
-        first = [] if self.intercept is None else [self.intercept]
-        order = np.array([*first, *(j for j in range(size) if j != self.intercept)])
+        size, order = len(self.matrix), self.layout.order(len(self.matrix))
         matrix = self.matrix[np.ix_(order, order)]
-        space = MomentSpace(dim=size, intercept=with_intercept, count_sd=1.0)
+        space = self.layout.space(size, count_sd=1.0)
         noisy = NoisyCurvature(
             matrix=matrix[None],
             diagonal_sd=np.array([self.diagonal_sd]),
             offdiagonal_sd=np.array([self.offdiagonal_sd]),
         )
         diagonal = np.maximum(matrix.diagonal(), self.diagonal_sd)
-        total = diagonal[0] if with_intercept else diagonal.mean() / MEAN_SQUARE
+        total = diagonal.mean() / MEAN_SQUARE if self.layout.intercept is None else diagonal[0]
         flat = ConstantWeight()
         chains = sample_moments(noisy, space, flat, np.zeros((1, size)), np.array([total]), rng)
         point = space.read(chains.draws.reshape(-1, space.size))
-        draws = (self.unit * total * np.exp(point.log_count))[:, None, None] * point.moments
+        draws = (self.unit * total * np.exp(point.log_count))[:, None, None] * point.rows.moments
         return np.concatenate([draws] * (len(truth.count) // len(draws)))
 
 

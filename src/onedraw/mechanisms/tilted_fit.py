@@ -65,6 +65,7 @@ from onedraw.tilted.unpulled import unpulled
 from onedraw.tilted.weights import Weighing
 from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
+from onedraw.uncertainty.categories import too_many_levels
 
 AUTO, ROBUST = "auto", "robust"
 CURVATURE_SHARE = 0.2
@@ -172,7 +173,9 @@ class TiltedFit(Mechanism):
 
     def _with_curvature(self, whole: Terms, request: Request) -> tuple[Terms, Terms | None, str]:
         """What is left for the fit, what each released matrix may spend, and a word about it for the plan."""
-        unmet = recipe_of(self.model).without_robust if self.inference == ROBUST else ""
+        unmet = ""
+        if self.inference == ROBUST:
+            unmet = recipe_of(self.model).without_robust or too_many_levels(self.model, robust=True)
         known = expected_intervals(self.model, request, whole.num_records, without_robust=unmet)
         if self.inference is True or self.inference == ROBUST:
             known.refuse()

@@ -8,9 +8,10 @@ A curvature that gives no intervals would be paid for in vain, so it is released
 
 The information of a table is its number of records times epsilon for each parameter (and row of a person).
 In simulations (docs/uncertainty.md) nearly no release below ``FEWEST`` had intervals, and most had above
-``USUAL``.
+``USUAL``, times (K/4)^2 where a column has K > 4 categories: the noise of its reference grows with K, and its
+share falls.
 
-A declared column with many categories has none at all (``uncertainty.categories``).
+Declared columns whose categories make too many combinations have none at all (``uncertainty.categories``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from onedraw.cautions import rounded
 from onedraw.errors import InvalidInput
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
-from onedraw.uncertainty.categories import too_many_levels
+from onedraw.uncertainty.categories import most_levels, too_many_levels
 
 FEWEST, USUAL = 50.0, 400.0
 
@@ -83,9 +84,9 @@ def expected_intervals(
             never=True,
             advice=(Set("feature_bounds"),),
         )
-    if too_many_levels(model.features):
+    if too_many_levels(model):
         return Expected(
-            reason=too_many_levels(model.features),
+            reason=too_many_levels(model),
             never=True,
             advice=(Do("join categories"), Set("draws", "auto", note=" with the mechanism one_posterior")),
         )
@@ -97,10 +98,11 @@ def expected_intervals(
     if num_records is None:
         return Expected(reason="No curvature for intervals is planned, as the number of rows is not known.")
     share = num_records * request.epsilon / max(1, model.num_location * request.rows_per_person)
-    if share >= USUAL:
+    usual = USUAL * max(1.0, 0.25 * most_levels(model)) ** 2
+    if share >= usual:
         return Expected()
     never = share < FEWEST
-    wanted = (FEWEST if never else USUAL) / max(share, 1e-300)
+    wanted = (FEWEST if never else usual) / max(share, 1e-300)
     return Expected(
         reason=(
             f"{num_records:,} records at epsilon {request.epsilon:g} are {rounded(share)} per parameter, too "

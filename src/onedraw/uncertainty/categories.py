@@ -1,40 +1,111 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many categories a column may have for intervals from a tilted fit: a public fact that a release hides.
+"""The columns of categories of a release, as the inference describes them; and those that it cannot.
 
-The indicators of one column exclude one another, so with the intercept they nearly determine the reference.
-With K equally common categories the smallest eigenvalue of the moments of working rows is 0.13 at K = 4,
-0.063 at 5, 0.0125 at 8, and it falls with the share of the reference. The prior of the moments
-(``inference.moments``) gives values below 0.1 a probability of 1%, and noise that is larger than the
-eigenvalue leaves it to the prior. So intervals were far too short: they held the truth in 0.95 of 80 cases
-with K = 4, in 0.84 of 100 with 5 and in 0.64 of 160 with 8 (20 releases each of two classes, epsilon 1, 400
-to 800 records for each parameter), and neither their inflation nor anything else in a release told.
+The indicators of one column exclude one another, so with the intercept they nearly determine the reference:
+with K equally common categories the smallest eigenvalue of the moments of working rows is 0.13 at K = 4,
+0.063 at 5, 0.0125 at 8, and it falls with the share of the reference. A prior of correlations holds that for
+unlikely, and noise that is larger than the eigenvalue leaves it to the prior: intervals held the truth in
+0.84 of 100 cases with K = 5 and in 0.64 of 160 with 8. So columns of ``FEWEST_LEVELS`` categories and more
+are described by cells (``inference.cells``), those with most of them first, as far as was measured. The
+others are features like any others up to ``MOST_LEVELS`` categories, and refused above; so is what has not
+been measured with more: families beyond ``STUDIED``, robust errors, and products with indicators.
+
+All of it is public and stands in a release: the names of its features, their bounds, and its units.
 
 Edge cases:
     Only declared categories are seen. Indicators that were made beforehand are features like any others.
+    Without an intercept no column is described by cells, as nothing says what its indicators sum to.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
-from onedraw.columns import most_levels
+from onedraw.columns import indicators
+from onedraw.families import Bernoulli, Gaussian
+from onedraw.inference.cells import Indicators
+from onedraw.types import Array
 
+STUDIED: tuple[str, ...] = (Bernoulli.name, Gaussian.name)
+"""Families whose intervals with categories described by cells were measured (docs/uncertainty.md)."""
+TERM_LABEL = re.compile(r"\[T\.[^\]:]*\]")
+FEWEST_LEVELS, MOST_DESCRIBED, MOST_CELLS = 3, 12, 32
+"""Categories of a column that is described by cells, and combinations of them: what was measured."""
 MOST_LEVELS = 4
-"""Categories of a column up to which intervals were seen to cover."""
+"""Categories of a column up to which intervals were seen to cover where it is not described by cells."""
 
 
-def too_many_levels(features: Iterable[str]) -> str:
-    """Why the indicators of a column keep a fit from having intervals; empty if they do not.
+def described(model: Any) -> dict[str, tuple[int, ...]]:
+    """The columns that are described by cells, with the places of their indicators."""
+    found, cells = {}, 1
+    if not model.fit_intercept or model.family.name not in STUDIED:
+        return {}
+    for name, places in sorted(indicators(model.features).items(), key=lambda each: -len(each[1])):
+        levels = len(places) + 1
+        if FEWEST_LEVELS <= levels <= MOST_DESCRIBED and cells * levels <= MOST_CELLS:
+            found[name], cells = places, cells * levels
+    return found
 
-    >>> too_many_levels(["age", *(f"town={name} (vs a)" for name in "bcde")])[:31]
-    'A column has 5 categories: the '
-    >>> too_many_levels(["age", *(f"town={name} (vs a)" for name in "bcd")])
-    ''
-    """
-    levels = most_levels(features)
-    if levels <= MOST_LEVELS:
+
+def categories_of(model: Any, units: Array) -> tuple[tuple[tuple[int, ...], Indicators], ...]:
+    """Those columns as ``inference.Layout`` has them; ``units`` (features,) are of rows without bounds."""
+    bounds = model.feature_bounds
+
+    def at(place: int, value: float) -> float:
+        if bounds is None:
+            return float(value * units[place])
+        low, high = bounds[place]
+        return float((2.0 * value - low - high) / (high - low))
+
+    return tuple(
+        (
+            places,
+            Indicators(off=tuple(at(p, 0.0) for p in places), on=tuple(at(p, 1.0) for p in places)),
+        )
+        for places in described(model).values()
+    )
+
+
+def most_levels(model: Any) -> int:
+    """Of the column with the most categories; 2 where there are none."""
+    return max((len(places) for places in indicators(model.features).values()), default=1) + 1
+
+
+def too_many_levels(model: Any, *, robust: bool = False) -> str:
+    """Why categories keep a fit from having intervals (or robust errors); empty if they do not."""
+    found, kept = indicators(model.features), described(model)
+    levels = {name: len(places) + 1 for name, places in found.items()}
+    many = {name: count for name, count in levels.items() if count > MOST_LEVELS}
+    if not many:
+        return _of_products(model.features)
+    name = max(many, key=lambda each: (each not in kept, many[each]))
+    said = f"Column {name!r} has {many[name]} categories: with more than {MOST_LEVELS} of them "
+    if robust:
+        return said + "robust errors have not been studied."
+    if model.family.name not in STUDIED:
+        return said + (
+            "the noise of a released curvature hides how nearly their indicators determine one another, and "
+            "intervals would be too short."
+        )
+    if not model.fit_intercept:
+        return said + "intervals need an intercept, which their indicators sum to."
+    if name not in kept:
+        return said + (
+            f"intervals were studied up to {MOST_DESCRIBED}, and up to {MOST_CELLS} combinations of those of "
+            "several columns."
+        )
+    return _of_products(model.features)
+
+
+def _of_products(features: Iterable[str]) -> str:
+    """Why products with the indicators of one column, as formulas have them, have no intervals."""
+    groups = Counter(TERM_LABEL.sub("[]", name) for name in features if ":" in name)
+    if all(count < MOST_LEVELS or "[]" not in name for name, count in groups.items()):
         return ""
     return (
-        f"A column has {levels} categories: the noise of a released curvature hides how nearly their "
-        f"indicators determine one another, and with more than {MOST_LEVELS} intervals were too short."
+        f"The formula multiplies a column with more than {MOST_LEVELS} categories by others, for which "
+        "intervals have not been studied."
     )

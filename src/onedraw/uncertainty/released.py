@@ -17,15 +17,16 @@ import numpy as np
 
 from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput
-from onedraw.inference import Released, RobustScore, ScoreLaw, TiltLaw
+from onedraw.inference import Layout, Released, RobustScore, ScoreLaw, TiltLaw
 from onedraw.inference.curvature import row_law
+from onedraw.inference.rows import Rows
 from onedraw.release import Release
 from onedraw.tilted.class_law import norm_law
 from onedraw.tilted.laws import GaussianLaw
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
-from onedraw.uncertainty.categories import too_many_levels
+from onedraw.uncertainty.categories import categories_of, too_many_levels
 from onedraw.uncertainty.earlier import earlier_law
 from onedraw.uncertainty.readings import READINGS, Reading
 
@@ -49,9 +50,10 @@ def released_of(release: Release) -> Released:
                 "draws", "auto", note=" with the mechanism one_posterior; another fit is charged again"
             ),
         )
-    if too_many_levels(model.features):
+    unmet = too_many_levels(model, robust="score_products" in release.statistics)
+    if unmet:
         raise InvalidInput(
-            f"Intervals could not be trusted here. {too_many_levels(model.features)}",
+            f"Intervals could not be trusted here. {unmet}",
             advice=Do("join categories beforehand; another fit is charged again"),
         )
     if release.num_records is not None and release.num_records < 1:
@@ -65,6 +67,10 @@ def released_of(release: Release) -> Released:
     diagonal_sd, offdiagonal_sd = release.statistics["curvature_sd"].values
     if model.feature_bounds is None and model.num_features:
         _check_units(release, curvature, diagonal_sd)
+    layout = Layout(
+        intercept=model.num_features if model.fit_intercept else None,
+        categories=categories_of(model, row_units(release)[: model.num_features]),
+    )
     count, count_sd = _count(release, reading, theta, curvature, diagonal_sd)
     return Released(
         theta=theta,
@@ -77,25 +83,24 @@ def released_of(release: Release) -> Released:
         count=count,
         count_sd=count_sd,
         weight=reading.weight,
-        intercept=model.num_features if model.fit_intercept else None,
-        score=_robust(release, reading) or reading.score,
+        layout=layout,
+        score=_robust(release, reading, layout) or reading.score,
         noise_ratio=float(release.guarantee.rows_per_person),
         useful=reading.useful,
     )
 
 
-def _robust(release: Release, reading: Reading) -> ScoreLaw | None:
+def _robust(release: Release, reading: Reading, layout: Layout) -> ScoreLaw | None:
     """The covariance of the score as it was released, if it was."""
     if "score_products" not in release.statistics:
         return None
-    model, size = release.model, release.model.num_location
     diagonal_sd, offdiagonal_sd = release.statistics["score_products_sd"].values
     return RobustScore(
-        matrix=symmetric(release.statistics["score_products"].array(), size),
+        matrix=symmetric(release.statistics["score_products"].array(), release.model.num_location),
         diagonal_sd=diagonal_sd,
         offdiagonal_sd=offdiagonal_sd,
         unit=reading.score_bound**2,
-        intercept=size - 1 if model.fit_intercept else None,
+        layout=layout,
     )
 
 
@@ -160,7 +165,8 @@ def _count(
     points = np.roll(theta.reshape(rows.shape), 1, axis=1) if intercept else theta  # the intercept first
     moments = np.full(rows.shape[1], MEAN_SQUARE)
     moments[:1] = 1.0 if intercept else MEAN_SQUARE
-    law = row_law(reading.weight, np.diag(moments)[None], points.reshape(1, -1), intercept=intercept)
+    rows_law = Rows.of_moments(np.diag(moments)[None], intercept=intercept)
+    law = row_law(reading.weight, rows_law, points.reshape(1, -1))
     each = law.curvature[0].diagonal().reshape(rows.shape)
     if intercept:
         rows, each = rows[:, -1:], each[:, :1]
