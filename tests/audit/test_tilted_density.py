@@ -61,10 +61,11 @@ def test_the_worst_pair_of_two_parameters_comes_to_epsilon_and_no_further(epsilo
 @EPSILONS
 @RELATIONS
 def test_the_worst_pair_of_one_parameter(epsilon, neighbours):
-    """Both gradients have the sign of theta where they are large, so replacing shows about half."""
+    """Both gradients have the sign of theta where they are large, so replacing shows little more than half:
+    about two gradients of 5/8 at theta = 0."""
     tilt = Tilt.of(mechanism_of("tilted_fit:bounded", epsilon, neighbours))
     found = worst_tilted_pair(tilt).epsilon() / epsilon
-    low, high = (0.45, 0.6) if neighbours == "replace_one" else (0.98 * SPENT, SPENT * (1.0 + 1e-9))
+    low, high = (0.55, 0.65) if neighbours == "replace_one" else (0.98 * SPENT, SPENT * (1.0 + 1e-9))
     assert low <= found <= high
 
 
@@ -86,11 +87,11 @@ def test_the_audit_states_the_exact_epsilon(neighbours):
 
 
 def test_the_laws_of_a_pair_are_those_of_its_data_sets():
-    """By hand at theta = 0 with one record at 1: b = -(1/2 - y), the determinant R + 1/4 for both."""
+    """By hand at theta = 0 with one record at 1: b = -(1/2 - y)(1 + 1/4), the same determinant for both."""
     mechanism = mechanism_of("tilted_fit:bounded")
     laws = tilted_laws(mechanism, neighbours_of([([1.0], 1.0)], ([1.0], 1.0), ([1.0], 0.0)))
     middle = int(np.argmin(np.abs(laws.nodes[:, 0])))
-    assert laws.loss[middle] == pytest.approx(-1.0 / Tilt.of(mechanism).scale)
+    assert laws.loss[middle] == pytest.approx(-1.25 / Tilt.of(mechanism).scale)
 
 
 @pytest.mark.parametrize("name", ["tilted_fit", "tilted_fit:curvature", "tilted_fit:categorical"])

@@ -8,9 +8,21 @@ from scipy import integrate, special, stats
 from onedraw.inference.curvature import row_law
 from onedraw.inference.moments import MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
-from onedraw.inference.weight import ConstantWeight, ExponentialWeight, LogisticWeight, kolmogorov_rule
+from onedraw.inference.weight import (
+    ConstantWeight,
+    ExponentialWeight,
+    LogisticVariance,
+    LogisticWeight,
+    kolmogorov_rule,
+)
 
-WEIGHTS = [LogisticWeight(), ExponentialWeight(), ConstantWeight(level=2.0)]
+WEIGHTS = [
+    LogisticWeight(),
+    LogisticWeight(brier=0.5),
+    LogisticVariance(brier=0.5),
+    ExponentialWeight(),
+    ConstantWeight(level=2.0),
+]
 
 
 @pytest.mark.parametrize(("centre", "variance"), [(0.0, 0.5), (-2.0, 1.5), (1.0, 6.0), (4.0, 0.01)])
@@ -20,9 +32,18 @@ def test_the_logistic_normal_means_agree_with_quadrature(centre, variance):
         lower, upper = law.ppf([1e-14, 1 - 1e-14])
         return integrate.quad(lambda x: function(x) * law.pdf(x), lower, upper, epsabs=1e-12, limit=200)[0]
 
-    means = LogisticWeight().normal_means(np.array([centre]), np.array([variance]))[:, 0]
+    def spread(x):
+        return special.expit(x) * special.expit(-x)
+
+    places = np.array([centre]), np.array([variance])
+    means = LogisticWeight().normal_means(*places)[:, 0]
     assert means[0] == pytest.approx(mean_of(special.expit), abs=2e-6)
-    assert means[1] == pytest.approx(mean_of(lambda x: special.expit(x) * special.expit(-x)), abs=1e-5)
+    assert means[1] == pytest.approx(mean_of(spread), abs=1e-5)
+    for c in (0.2, 0.5):  # the mean and the variance of (pi - y)(1 + 2 c pi (1 - pi)), pi the truth
+        weight = LogisticWeight(brier=c).normal_means(*places)[1, 0]
+        assert weight == pytest.approx(mean_of(lambda x: spread(x) * (1 + 2 * c * spread(x))), abs=1e-5)  # noqa: B023
+        square = LogisticVariance(brier=c).normal_means(*places)[1, 0]
+        assert square == pytest.approx(mean_of(lambda x: spread(x) * (1 + 2 * c * spread(x)) ** 2), abs=1e-5)  # noqa: B023
 
 
 @pytest.mark.parametrize("weight", WEIGHTS, ids=lambda w: type(w).__name__)

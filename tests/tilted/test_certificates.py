@@ -10,13 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
 from onedraw.families.categorical import contrast_basis
 from onedraw.tilted.calibration import calibrate
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.fit import tilted_fit
-from onedraw.tilted.laws import ClassLaw
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.weights import Rows
@@ -26,13 +25,14 @@ HADAMARD = np.array([[1.0, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [-1, 1, 1, 
 TILTED_BY = 1e-3
 LOSSES = [
     Logistic(),
+    Logistic(brier=0.5),
     LogCosh(cut=1.7),
     CappedCounts(cap=4),
     CappedCounts(cap=3, dispersion=1.5),
     Softmax(classes=3),
     Softmax(classes=5),
 ]
-NAMES = ["logistic", "log_cosh", "poisson", "negative_binomial", "softmax_3", "softmax_5"]
+NAMES = ["logistic", "with_brier", "log_cosh", "poisson", "negative_binomial", "softmax_3", "softmax_5"]
 
 
 def designs(geometry, parallel=False):
@@ -71,41 +71,7 @@ def scores(loss):
     return slope.reshape(-1, q), curvature.reshape(-1, q, q)
 
 
-def moved(law, gradient):
-    """How far a gradient (q, p) moves the log density of the tilt, where that is most.
-
-    For several classes the density is log-concave, so the most is what it is infinitely far out, the smallest
-    sum of the sizes of terms c_i with sum v_i (x) c_i = gradient. It is at least that of any one column, or
-    of the entries along any unit vector: here the columns, or the longest singular vector.
-    """
-    if not isinstance(law, ClassLaw):
-        return law.norm(gradient.ravel()) / law.scale
-    logits = contrast_basis(law.classes) @ gradient
-    if law.geometry == "ball":
-        logits = logits @ np.linalg.svd(gradient)[2][:1].T
-    if law.classes == 3:
-        return np.maximum(logits, 0.0).sum(axis=0).max() / law.scale
-    return 0.5 * np.abs(logits - np.median(logits, axis=0)).sum(axis=0).max() / law.scale
-
-
-def moved_exactly(law, gradient):
-    """The smallest sum of the largest entries of such terms, in the cube: a linear programme."""
-    along, (q, p) = law.directions @ contrast_basis(law.classes), gradient.shape
-    r = len(along)
-    terms = np.kron(along.T, np.eye(p))
-    size = np.kron(np.eye(r), np.ones((p, 1)))
-    found = optimize.linprog(
-        np.append(np.zeros(r * p), np.ones(r)),
-        A_ub=np.block([[np.eye(r * p), -size], [-np.eye(r * p), -size]]),
-        b_ub=np.zeros(2 * r * p),
-        A_eq=np.hstack([terms, np.zeros((q * p, r))]),
-        b_eq=gradient.ravel(),
-        bounds=(None, None),
-    )
-    return found.fun / law.scale
-
-
-def log_ratio(loss, fit, first, second, moved=moved):
+def log_ratio(loss, fit, first, second):
     """log p(theta)/p'(theta) for rows (z, slope, curvature) that only one of the data sets has."""
     size = fit.law.dim
     gradient, total = np.zeros((loss.num_predictors, size // loss.num_predictors)), 0.0
@@ -115,7 +81,7 @@ def log_ratio(loss, fit, first, second, moved=moved):
             gradient = gradient + sign * np.outer(slope, z)
             hessian = hessian + np.kron(curvature, np.outer(z, z))
         total += sign * np.linalg.slogdet(hessian)[1]
-    return total + moved(fit.law, gradient)
+    return total + fit.law.norm(gradient.ravel()) / fit.law.scale
 
 
 def worst(loss, fit, neighbours, rows, z):
@@ -167,7 +133,7 @@ def test_the_worst_pair_in_the_ball_comes_to_epsilon(loss, neighbours):
 
 
 @RELATIONS
-@pytest.mark.parametrize("loss", LOSSES[:2], ids=NAMES[:2])
+@pytest.mark.parametrize("loss", LOSSES[:3], ids=NAMES[:3])
 def test_parallel_rows_of_one_person_in_the_ball_come_to_epsilon(loss, neighbours):
     fit = calibrated(loss, neighbours, 3, "ball")
     assert 0.999 * EPSILON <= worst(loss, fit, neighbours, 3, designs("ball", parallel=True)) <= EPSILON
@@ -210,22 +176,6 @@ def test_random_pairs_never_pass_epsilon(loss, neighbours, rows, geometry):
         first, second = records[:rows], records[rows:] if neighbours == "replace_one" else []
         assert log_ratio(loss, fit, first, second) <= EPSILON
         assert log_ratio(loss, fit, second, first) <= EPSILON
-
-
-@CASES
-@RELATIONS
-@pytest.mark.parametrize("loss", LOSSES[4:], ids=NAMES[4:])
-def test_random_pairs_of_several_classes_never_pass_epsilon_by_the_exact_norm(loss, neighbours, rows):
-    rng = np.random.default_rng(6)
-    fit = calibrated(loss, neighbours, rows, "cube")
-    slope, curvature = scores(loss)
-    for _ in range(15):
-        z = rng.choice([-1.0, 1.0], (2 * rows, 4))
-        chosen = rng.integers(len(slope), size=2 * rows)
-        records = [(z[j], slope[i], curvature[i]) for j, i in enumerate(chosen)]
-        first, second = records[:rows], records[rows:] if neighbours == "replace_one" else []
-        exact = log_ratio(loss, fit, first, second, moved_exactly)
-        assert log_ratio(loss, fit, first, second) - 1e-9 <= exact <= EPSILON
 
 
 def test_the_exact_density_of_one_coefficient_integrates_to_one_and_its_ratio_stays_below_epsilon():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
+from onedraw.errors import InvalidInput
 from onedraw.families.categorical import contrast_basis
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.losses import LogCosh, Logistic
@@ -14,15 +15,32 @@ from onedraw.tilted.softmax_loss import Softmax
 
 ETA = np.linspace(-6.0, 5.0, 45)
 COUNTS = [CappedCounts(cap=1), CappedCounts(cap=4), CappedCounts(cap=40), CappedCounts(cap=5, dispersion=0.7)]
-SCALAR = [Logistic(), LogCosh(cut=1.3), *COUNTS]
+SCALAR = [Logistic(), Logistic(brier=0.2), Logistic(brier=0.5), LogCosh(cut=1.3), *COUNTS]
 
 
-def test_the_logistic_slope_is_that_of_the_log_likelihood():
+@pytest.mark.parametrize("brier", [0.0, 0.2, 0.5])
+def test_the_logistic_slope_is_that_of_the_log_likelihood_and_brier_s_score(brier):
     for y in (0.0, 1.0):
         step = 1e-6
-        value = [-special.log_expit((2 * y - 1) * (ETA + sign * step)) for sign in (1, -1)]
+        etas = [ETA + sign * step for sign in (1, -1)]
+        value = [
+            -special.log_expit((2 * y - 1) * eta) + brier * (special.expit(eta) - y) ** 2 for eta in etas
+        ]
         expected = (value[0] - value[1]) / (2 * step)
-        assert Logistic().slope(np.full_like(ETA, y), ETA) == pytest.approx(expected, abs=1e-8)
+        assert Logistic(brier=brier).slope(np.full_like(ETA, y), ETA) == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("brier", [0.0, 0.2, 0.5])
+def test_the_logistic_score_vanishes_on_average_at_the_true_probability(brier):
+    chance, loss = special.expit(ETA), Logistic(brier=brier)
+    mean = chance * loss.slope(np.ones_like(ETA), ETA) + (1 - chance) * loss.slope(np.zeros_like(ETA), ETA)
+    assert mean == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("brier", [-0.1, 0.51, math.nan])
+def test_more_of_brier_s_score_than_leaves_the_loss_convex_is_refused(brier):
+    with pytest.raises(InvalidInput, match="0 <= brier <= "):
+        Logistic(brier=brier)
 
 
 def test_the_log_cosh_slope_is_that_of_log_cosh():
@@ -110,11 +128,7 @@ def test_the_softmax_joint_bound_is_the_supremum_over_all_probabilities(classes)
         ]
 
     def value(pi):
-        gradient = pi - np.eye(classes)[0]
-        moved = np.maximum(gradient, 0.0).sum(axis=1)  # along differences of classes; along classes:
-        if classes > 3:
-            moved = 0.5 * np.abs(gradient - np.median(gradient, axis=1, keepdims=True)).sum(axis=1)
-        return moved * u + determinant(pi)
+        return (1.0 - pi[:, 0]) * u + determinant(pi)
 
     pi, loss = rng.dirichlet(np.full(classes, 0.7), size=20_000), Softmax(classes=classes)
     tried = value(pi)
@@ -130,4 +144,6 @@ def test_the_softmax_joint_bound_is_the_supremum_over_all_probabilities(classes)
 
 def test_the_curvature_of_logistic_and_log_cosh_is_free_up_to_the_stated_ratio_and_not_beyond():
     assert Logistic().joint_loss(0.5, 0.5) == 0.5 < Logistic().joint_loss(0.5, 0.51)
+    mixed = Logistic(brier=0.5)
+    assert mixed.joint_loss(0.5, 0.25) == 0.5 < mixed.joint_loss(0.5, 0.26)
     assert LogCosh(cut=2.0).joint_loss(0.5, 0.25) == 0.5 < LogCosh(cut=2.0).joint_loss(0.5, 0.26)

@@ -6,8 +6,9 @@ for each theta. So theta has the density of b there times the determinant of the
 
     p(theta) = exp(-max|b(theta)|/s)/((2 s)^p p!) * det(R I + sum of omega f'' z z').
 
-Everything is written down here from these formulas, with expit for f': only the ridge R and the scale s come
-from the mechanism, which publishes them. What is left out is the noise that pays for the solver, a millionth
+Everything is written down here from these formulas, with expit for pi in the loss -log p(y) + c (pi - y)^2,
+f' = (pi - y)(1 + 2 c pi (1 - pi)): only c, the ridge R and the scale s come from the mechanism, which
+publishes them. What is left out is the noise that pays for the solver, a millionth
 of a unit long, and the rounding to the grid of a release.
 
 ``worst_tilted_pair`` goes through all pairs of records with features -1, 0 or 1 beside crowds of equal
@@ -58,6 +59,7 @@ class Tilt:
     ridge: float
     scale: float
     neighbours: Neighbours
+    brier: float = 0.0
     feature: bool = True
     intercept: bool = False
 
@@ -65,12 +67,13 @@ class Tilt:
     def of(cls, mechanism: TiltedFit) -> Tilt:
         """Those of a calibrated mechanism."""
         loss = recipe_of(mechanism.model).loss
-        assert loss is not None
+        assert isinstance(loss, Logistic)
         fit = mechanism.terms.calibrated(loss, mechanism.model.num_location, "cube")
         return cls(
             ridge=fit.ridge,
             scale=fit.law.scale,
             neighbours=mechanism.guarantee.neighbours,
+            brier=loss.brier,
             feature=mechanism.model.num_features == 1,
             intercept=mechanism.model.fit_intercept,
         )
@@ -93,8 +96,11 @@ class Tilt:
         rows = np.column_stack([features, np.ones((len(response), int(self.intercept)))])
         weight = 1.0 / np.maximum(1.0, np.abs(rows).max(axis=1, initial=0.0)) ** 2
         chance = special.expit(thetas @ rows.T)
-        gradient = (weight * (chance - response)) @ rows
-        curvature = np.einsum("mi,ij,ik->mjk", weight * chance * (1.0 - chance), rows, rows)
+        spread, gap, c = chance * (1.0 - chance), chance - response, self.brier
+        gradient = (weight * gap * (1.0 + 2.0 * c * spread)) @ rows
+        # The derivative of pi - y is the spread, and that of the spread itself (1 - 2 pi) times as much.
+        bend = spread * (1.0 + 2.0 * c * (spread + gap * (1.0 - 2.0 * chance)))
+        curvature = np.einsum("mi,ij,ik->mjk", weight * bend, rows, rows)
         return gradient, curvature
 
     def log_density(self, gradient: Array, curvature: Array, thetas: Array) -> Array:
@@ -120,7 +126,7 @@ class TiltedDensity:
 
 def has_tilted_density(mechanism: Any) -> bool:
     """Whether its release is one such minimiser: pure, two classes, one or two parameters in the cube."""
-    if not isinstance(mechanism, TiltedFit) or recipe_of(mechanism.model).loss != Logistic():
+    if not isinstance(mechanism, TiltedFit) or not isinstance(recipe_of(mechanism.model).loss, Logistic):
         return False
     model = mechanism.model
     bounded = model.feature_bounds is not None or not model.num_features

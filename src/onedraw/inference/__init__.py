@@ -11,6 +11,7 @@ from onedraw.inference.weight import (
     CountVariance,
     CountWeight,
     ExponentialWeight,
+    LogisticVariance,
     LogisticWeight,
     Weight,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "DispersedScore",
     "ExponentialWeight",
     "Inference",
+    "LogisticVariance",
     "LogisticWeight",
     "ModelScore",
     "NormalMixture",

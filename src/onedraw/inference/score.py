@@ -5,7 +5,9 @@ The score of a record is omega f' z. Weights omega are at most 1 and depend on t
 sum omega^2 Var(f'|z) z z' <= sum omega Var(f'|z) z z', and every law below may take weights to the first
 power: too wide by no more than the weights lose.
 
-*Model.* Var(f'|z) is a function V of the predictor. Two classes: V = v, the curvature's own weight, K = H.
+*Model.* Var(f'|z) is a function V of the predictor. Two classes: s (1 + 2 c s)^2, s = pi (1 - pi), for a loss
+with c times Brier's score; v = s + 2 c s^2 is the mean of f'' over y at the truth, and the released curvature
+is that of the responses seen. For c = 0 both are s, K = H.
 Capped counts: V = Var min(Y, cap), which is at most v for Poisson counts, as v = Cov(min(Y, cap), Y) and
 Y - min(Y, cap) grows with Y; for the negative binomial it may be more.
 

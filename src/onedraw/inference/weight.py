@@ -9,11 +9,14 @@ inference needs the *normal means*
 because they are closed under differentiation: d e_k/d a = e_(k+1) (shift the law) and d e_k/d q = e_(k+2)/2
 (the heat equation). So every gradient of the inference is made of the same six numbers.
 
-*Logistic.* mu = 1/(1 + exp(-eta)) is a mixture of normal distribution functions, E Phi(eta/(2 K)), K with the
-law of Kolmogorov and Smirnov [Andrews & Mallows 1974]. Its Gauss quadrature with ``POINTS`` points gives E mu
-= sum_i c_i Phi(a/t_i), t_i^2 = 4 k_i^2 + q, and the e_k are its derivatives in a, exact in q. *Exponential*
-(counts): mu = exp(eta), every e_k = exp(a + q/2). *Constant* (linear regression): mu = level * eta.
-*Tabulated* (capped counts): mu = E min(Y, cap) has derivatives by a spline and means by Gauss quadrature.
+*Logistic.* pi = 1/(1 + exp(-eta)) is a mixture of normal distribution functions, E Phi(eta/(2 K)), K with the
+law of Kolmogorov and Smirnov [Andrews & Mallows 1974]. Its Gauss quadrature with ``POINTS`` points gives E pi
+= sum_i c_i Phi(a/t_i), t_i^2 = 4 k_i^2 + q, and the e_k of s = pi (1 - pi) are its derivatives in a, exact
+in q. With c times Brier's score in the loss (``tilted.losses``) v = s + 2 c s^2, and the variance of the
+score is s (1 + 2 c s)^2; powers of s are sums of its even derivatives: D^2 s = s - 6 s^2, D^4 s = s - 30 s^2
++ 120 s^3. So s^2 = (s - D^2 s)/6, s^3 = (4 s - 5 D^2 s + D^4 s)/120, and nothing new is integrated.
+*Exponential* (counts): mu = exp(eta), every e_k = exp(a + q/2). *Constant* (linear regression): mu = level *
+eta. *Tabulated* (capped counts): mu = E min(Y, cap) has derivatives by a spline, means by Gauss quadrature.
 
 >>> import numpy as np
 >>> LogisticWeight().normal_means(np.array([0.0]), np.array([0.0]))[:2].round(3).tolist()
@@ -51,29 +54,40 @@ class Weight(Protocol):
 
 @dataclass(frozen=True)
 class LogisticWeight:
-    """mu = 1/(1 + exp(-eta)), v = mu (1 - mu)."""
+    """v = s + 2 ``brier`` s^2, s = pi (1 - pi): the log loss and so many times Brier's score."""
+
+    brier: float = 0.0
 
     def normal_means(self, centre: Array, variance: Array) -> Array:
-        points, weights = kolmogorov_rule(POINTS)
-        inverse = 1.0 / np.sqrt(4.0 * points**2 + np.maximum(variance, 0.0)[:, None])
-        x = centre[:, None] * inverse
-        square = x * x
-        # Derivatives of Phi(a/t) in a: phi(x)/t^k times Hermite polynomials of x.
-        density = weights * inverse * np.exp(-0.5 * square) / np.sqrt(2.0 * np.pi)
-        first = -density * inverse
-        second = density * inverse**2
-        third = -second * inverse
-        fourth = second * inverse**2
-        return np.stack(
-            [
-                special.ndtr(x) @ weights,
-                density.sum(1),
-                (first * x).sum(1),
-                (second * (square - 1.0)).sum(1),
-                (third * x * (square - 3.0)).sum(1),
-                (fourth * (square * (square - 6.0) + 3.0)).sum(1),
-            ]
-        )
+        third = self.brier / 3.0
+        return _logistic_means((1.0 + third, -third), centre, variance)
+
+
+@dataclass(frozen=True)
+class LogisticVariance:
+    """The variance s (1 + 2 ``brier`` s)^2 of the score, as a weight of its own."""
+
+    brier: float = 0.0
+
+    def normal_means(self, centre: Array, variance: Array) -> Array:
+        squares, cubes = 4.0 * self.brier / 6.0, 4.0 * self.brier**2 / 120.0
+        parts = (1.0 + squares + 4.0 * cubes, -squares - 5.0 * cubes, cubes)
+        return _logistic_means(parts, centre, variance)
+
+
+def _logistic_means(parts: tuple[float, ...], centre: Array, variance: Array) -> Array:
+    """The means of sum over j of parts[j] times the 2j-th derivative of s."""
+    points, weights = kolmogorov_rule(POINTS)
+    inverse = 1.0 / np.sqrt(4.0 * points**2 + np.maximum(variance, 0.0)[:, None])
+    x = centre[:, None] * inverse
+    # Derivatives of Phi(a/t) in a: phi(x) (-1/t)^(k-1)/t times Hermite's polynomials of x, by recurrence.
+    before, now = np.zeros_like(x), weights * inverse * np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi)
+    means = [special.ndtr(x) @ weights]
+    while len(means) < 4 + 2 * len(parts):
+        means.append(now.sum(1))
+        k = len(means) - 2
+        before, now = now, -inverse * (x * now + k * inverse * before)
+    return np.stack([sum(part * means[i + 2 * j] for j, part in enumerate(parts)) for i in range(6)])
 
 
 @dataclass(frozen=True)

@@ -268,6 +268,7 @@ class TiltedFit(Mechanism):
         statistics["centre"] = Statistic.rounded(self._working(found.centre, units), unit=unit)
         statistics["ridge"] = Statistic.rounded([found.calibration.ridge], unit=1.0)
         statistics["tilt_sd"] = Statistic.rounded([found.calibration.tilt_sd], unit=unit)
+        statistics["tilt_scale"] = Statistic.rounded([found.calibration.law.scale], unit=unit)
         if self.terms_of_units is not None:
             statistics["feature_units"] = Statistic.rounded(units, unit=float(units.min()))
         statistics["score_bound"] = Statistic.rounded([found.loss.score_bound], unit=unit)

@@ -11,7 +11,7 @@ and both add as squares: first-order expansions of the fit, which a test compare
 depends on epsilon and the number of columns alone; the page holds a table of it, its script does the rest.
 
 >>> round(expected(rows=10_000, columns=5, epsilon=1.0).widening, 2)
-1.08
+1.06
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from functools import cache
 import numpy as np
 
 from onedraw.cautions import FEWEST_PER_PARAMETER
+from onedraw.inference import LogisticWeight
 from onedraw.mechanisms.tilted_fit import CURVATURE_SHARE
 from onedraw.privacy.meaning import percent, posterior
 from onedraw.release.html import Markup, element, joined
 from onedraw.reports.style import page
 from onedraw.tilted.calibration import calibrate
 from onedraw.tilted.losses import Logistic
+from onedraw.tilted.recipes import BRIER
 from onedraw.uncertainty.beforehand import USUAL
 
 CURVATURE = 0.2066
@@ -64,9 +66,13 @@ def expected(*, rows: int, columns: int, epsilon: float) -> Expected:
 
 @cache
 def tilt_sd(columns: int, epsilon: float) -> float:
-    """The standard deviation of the tilt where a part of epsilon is spent on the curvature."""
-    share = 1.0 - CURVATURE_SHARE
-    return calibrate(Logistic(), epsilon=share * epsilon, dim=columns + 1, geometry="cube").tilt_sd
+    """The standard deviation of the tilt where a part of epsilon is spent on the curvature, over how much
+    steeper the fit's score is than that of the log loss, at a predictor of spread 1.
+    """
+    loss, epsilon = Logistic(brier=BRIER), (1.0 - CURVATURE_SHARE) * epsilon
+    slopes = [LogisticWeight(c).normal_means(np.zeros(1), np.ones(1))[1, 0] for c in (0.0, BRIER)]
+    tilt = calibrate(loss, epsilon=epsilon, dim=columns + 1, geometry="cube").tilt_sd
+    return float(tilt * slopes[0] / slopes[1])
 
 
 def planner_page(*, rows: int, columns: int, epsilon: float = 1.0) -> str:

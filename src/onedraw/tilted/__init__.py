@@ -2,17 +2,18 @@
 """The tilted fit: regressions whose objective carries a random linear term, private by its known law.
 
 Read in this order: ``weights`` (rows that bound every record), ``losses`` (with ``count_loss`` and
-``softmax_loss``), ``laws`` (of the tilt), ``calibration`` (the theorem, with ``gaussian_tilt`` for delta >
-0), ``sums`` and ``solver`` (the minimiser, certified), ``fit``; then ``quantiles``, ``windows`` and
-``linear`` for responses without bounds, ``units`` for features without, and ``curvature`` for what intervals
-need. ``terms`` says what may be spent, and ``recipes`` on which stages.
+``softmax_loss``), ``laws`` (of the tilt, with ``class_law`` for several classes), ``calibration`` (the
+theorem, with ``gaussian_tilt`` for delta > 0), ``sums`` and ``solver`` (the minimiser, certified), ``fit``;
+then ``quantiles``, ``windows`` and ``linear`` for responses without bounds, ``units`` for features without,
+and ``curvature`` for what intervals need. ``terms`` says what may be spent, and ``recipes`` on which stages.
 """
 
 from onedraw.tilted.calibration import Calibration, calibrate
+from onedraw.tilted.class_law import ClassNormLaw
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.curvature import CurvatureLaw, NoisyCurvature, curvature_law
 from onedraw.tilted.fit import tilted_fit, tilted_minimiser
-from onedraw.tilted.laws import BallLaw, ClassLaw, CubeLaw, GaussianLaw, Law
+from onedraw.tilted.laws import BallLaw, CubeLaw, GaussianLaw, Law
 from onedraw.tilted.linear import LinearFit, Shares, linear_fit
 from onedraw.tilted.losses import LogCosh, Logistic, Loss
 from onedraw.tilted.quantiles import cap_of_counts, quantile, spread_of_residuals
@@ -28,7 +29,7 @@ __all__ = [
     "BallLaw",
     "Calibration",
     "CappedCounts",
-    "ClassLaw",
+    "ClassNormLaw",
     "CubeLaw",
     "CurvatureLaw",
     "GaussianLaw",

@@ -53,8 +53,9 @@ from dataclasses import dataclass
 
 from onedraw._validate import one_of, positive, probability, whole
 from onedraw.errors import InvalidInput
+from onedraw.tilted.class_law import norm_law
 from onedraw.tilted.gaussian_tilt import gaussian_ratios, is_of_use
-from onedraw.tilted.laws import BallLaw, ClassLaw, CubeLaw, GaussianLaw
+from onedraw.tilted.laws import BallLaw, GaussianLaw, Law
 from onedraw.tilted.losses import Loss
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Neighbours
@@ -73,7 +74,7 @@ ENTRIES = 16
 class Calibration:
     """What the fit needs: the law of the tilt, the ridge, the residual and the noise that pays for it."""
 
-    law: CubeLaw | BallLaw | ClassLaw | GaussianLaw
+    law: Law
     ridge: float
     residual: float
     solver_noise: BallLaw | None
@@ -110,7 +111,7 @@ def calibrate(
     spent = (1.0 - solver_share) * epsilon
     paid = loss.price if price is None else probability(price=price)
     u, k = pure_ratios(loss, epsilon=spent / rows, neighbours=neighbours, price=paid)
-    law: CubeLaw | BallLaw | ClassLaw | GaussianLaw = _norm_law(loss, geometry, p, MARGIN / u)
+    law = _norm_law(loss, geometry, p, MARGIN / u)
     if delta > 0.0 and is_of_use(loss, rows):
         mu, gaussian_k = gaussian_ratios(
             loss, epsilon=spent, delta=delta, neighbours=neighbours, rows_per_person=rows
@@ -124,7 +125,7 @@ def calibrate(
 
 
 def finished(
-    law: CubeLaw | BallLaw | ClassLaw | GaussianLaw,
+    law: Law,
     ridge: float,
     loss: Loss,
     *,
@@ -169,11 +170,10 @@ def largest_ratio(loss: Loss, u: float, allowed: float) -> float:
     return low
 
 
-def _norm_law(loss: Loss, geometry: Geometry, p: int, per_unit: float) -> CubeLaw | BallLaw | ClassLaw:
+def _norm_law(loss: Loss, geometry: Geometry, p: int, per_unit: float) -> Law:
     """The law of the tilt whose norm is 1 at a gradient of relative score 1; ``per_unit`` is 1/u."""
     row = 1.0 if geometry == "cube" else math.sqrt(p)  # the largest norm of a weighted row
-    if loss.num_predictors > 1:
-        classes = loss.num_predictors + 1
-        return ClassLaw(classes=classes, columns=p, scale=per_unit * row, geometry=geometry)
-    law = CubeLaw if geometry == "cube" else BallLaw
-    return law(dim=p, scale=per_unit * row * loss.score_bound)
+    score = loss.score_bound if loss.num_predictors == 1 else 1.0
+    return norm_law(
+        predictors=loss.num_predictors, columns=p, scale=per_unit * row * score, geometry=geometry
+    )

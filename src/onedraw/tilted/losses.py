@@ -9,9 +9,15 @@ Guarantee:
     the one quantity of a loss on which the privacy of the tilted fit rests (see ``calibration``). A large
     score comes with a small curvature, so the two suprema are not added.
 
-*Logistic.* |f'| = a gives f'' = a (1 - a), whatever y. h(a) = a u + log(1 + k a (1 - a)) is concave with
-h'(a) = u + k (1 - 2a)/(1 + k a (1 - a)) >= u - k. So for k <= u the supremum is h(1) = u: the curvature costs
-nothing. For k > u it is at the root of h'.
+*Logistic*, f = the log loss + c (pi - y)^2, pi the probability of class 1 and c = ``brier`` in [0, 1/2]. Both
+are proper scores, so their sum is least at the true probabilities, as the log loss alone is; its weights
+omega(pi) = 1 + 2 c pi (1 - pi) make the score (pi - y) omega(pi) no larger at its largest, and its slope up
+to 1 + c/2 times as large. With q = |pi - y|, whatever y: a = q (1 + 2 c q (1 - q)), da/dq = 1 + 4 c q - 6 c
+q^2 >= min(1, 1 - 2 c) >= 0, so f is convex, f'' = q (1 - q) da/dq, and a <= a(1) = 1. 1 - a = (1 - q)(1 - 2 c
+q^2), and f'' <= (1 + 2 c)(1 - a), since (1 + 2 c)(1 - 2 c q^2) - q (1 + 4 c q - 6 c q^2) is concave in c and
+nonnegative at both ends: 1 - q at c = 0, (1 - q)^2 (2 + 3 q) at c = 1/2. So for k (1 + 2 c) <= u the supremum
+is u: the curvature costs nothing. Otherwise it is at q = 1 or where the derivative in q, a polynomial over
+a positive one, is zero.
 *Log-cosh*, f = c^2 log cosh((y - eta)/c): a = |tanh|, f'' = 1 - a^2, h'(a) = u - 2 k a/(1 + k (1 - a^2)),
 whose last term increases in a up to 2k. So for k <= u/2 the supremum is again h(1) = u.
 
@@ -20,6 +26,8 @@ The *value* of the loss is never needed: the solver looks for the zero of a stro
 >>> import numpy as np
 >>> Logistic().joint_loss(0.5, 0.5), round(Logistic().joint_loss(0.5, 2.0), 3)
 (0.5, 0.701)
+>>> Logistic(brier=0.5).joint_loss(0.5, 0.25), Logistic(brier=0.5).slope(np.ones(1), np.zeros(1)).tolist()
+(0.5, [-0.625])
 >>> LogCosh(cut=1.5).slope(np.array([9.0]), np.array([0.0])).round(3)
 array([-1.5])
 """
@@ -28,12 +36,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar, Protocol
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from scipy import special
 
 from onedraw._validate import positive
+from onedraw.errors import InvalidInput
 from onedraw.types import Array
 
 
@@ -102,40 +113,68 @@ class Loss(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Logistic:
-    """log(1 + exp(eta)) - y eta for y in {0, 1}."""
+    """log(1 + exp(eta)) - y eta + ``brier`` (pi - y)^2 for y in {0, 1}, pi = 1/(1 + exp(-eta))."""
+
+    brier: float = 0.0
 
     num_predictors: ClassVar[int] = 1
     score_bound: ClassVar[float] = 1.0
-    curvature_bound: ClassVar[float] = 0.25
-    trace_bound: ClassVar[float] = 0.25
     price: ClassVar[float] = 0.0
     accuracy: ClassVar[float] = 1e-15
     extends: ClassVar[bool] = True
     corners: ClassVar[int] = 1
-    escape_ratio: ClassVar[float | None] = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.brier <= 0.5:
+            raise InvalidInput(f"Expected 0 <= brier <= 0.5, where the loss is convex, got {self.brier!r}.")
+
+    @property
+    def curvature_bound(self) -> float:
+        return _largest(_logistic_polynomials(self.brier)[1])
+
+    @property
+    def trace_bound(self) -> float:
+        return self.curvature_bound
+
+    @property
+    def escape_ratio(self) -> float | None:
+        return 1.0 + 2.0 * self.brier
 
     def determinant_bound(self, k: float) -> float:
-        return math.log1p(0.25 * k)
+        return math.log1p(self.curvature_bound * k)
 
     def joint_loss(self, u: float, k: float) -> float:
-        if k <= u:
+        if k * (1.0 + 2.0 * self.brier) <= u:
             return u
-        # The root in (1/2, 1) of u (1 + k a (1 - a)) + k (1 - 2 a) = 0.
-        linear = k * (u - 2.0)
-        a = (linear + math.sqrt(linear**2 + 4.0 * u * k * (u + k))) / (2.0 * u * k)
-        return _rounded_up(a * u + math.log1p(k * a * (1.0 - a)))
+        return _joint_logistic(self.brier, u, k)
 
     def slope(self, y: Array, eta: Array) -> Array:
         probability = _probability(eta)
+        if not self.brier:
+            probability -= y
+            return probability
+        weight = 1.0 - probability
+        weight *= probability
+        weight *= 2.0 * self.brier
+        weight += 1.0
         probability -= y
+        probability *= weight
         return probability
 
     def slope_and_curvature(self, y: Array, eta: Array) -> tuple[Array, Array]:
         probability = _probability(eta)
         curvature = 1.0 - probability
         curvature *= probability
-        probability -= y
-        return probability, curvature
+        gap, c = probability, self.brier
+        gap -= y
+        if not c:
+            return gap, curvature
+        steepness = np.abs(gap)  # q, and then 1 + 4 c q - 6 c q^2
+        steepness *= 4.0 * c - 6.0 * c * steepness
+        steepness += 1.0
+        gap *= 1.0 + 2.0 * c * curvature
+        curvature *= steepness
+        return gap, curvature
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +225,37 @@ class LogCosh:
         relative = eta - y
         relative /= self.cut
         return np.asarray(np.tanh(relative, out=relative))
+
+
+@cache
+def _logistic_polynomials(brier: float) -> tuple[Polynomial, Polynomial]:
+    """a and f'' of the logistic loss, in q = |pi - y|."""
+    score = Polynomial([0.0, 1.0, 2.0 * brier, -2.0 * brier])
+    return score, Polynomial([0.0, 1.0, -1.0]) * score.deriv()
+
+
+@cache
+def _joint_logistic(brier: float, u: float, k: float) -> float:
+    score, curvature = _logistic_polynomials(brier)
+    steepness, product, change = _derivatives(brier)
+    # The real parts of all roots: none is lost to rounding, and every place in [0, 1] is a record's.
+    places = np.roots(u * steepness + u * k * product + k * change).real
+    places = np.append(np.clip(places, 0.0, 1.0), 1.0)
+    return _rounded_up(float((u * score(places) + np.log1p(k * curvature(places))).max()))
+
+
+@cache
+def _derivatives(brier: float) -> tuple[Array, Array, Array]:
+    """Coefficients of a', a' f'' and d f''/dq, the highest power first, all of the same length."""
+    score, curvature = _logistic_polynomials(brier)
+    parts = [part.coef[::-1] for part in (score.deriv(), score.deriv() * curvature, curvature.deriv())]
+    size = max(len(part) for part in parts)
+    return tuple(np.pad(part, (size - len(part), 0)) for part in parts)  # type: ignore[return-value]
+
+
+def _largest(polynomial: Polynomial) -> float:
+    """Its largest value on [0, 1], where it is 0 at both ends."""
+    return _rounded_up(float(polynomial(np.clip(polynomial.deriv().roots().real, 0.0, 1.0)).max()))
 
 
 def _probability(eta: Array) -> Array:

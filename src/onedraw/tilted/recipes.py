@@ -9,8 +9,8 @@ Guarantee:
     epsilon-DP (or (epsilon, delta)-DP) for each recipe as a whole: the stages use parts of epsilon and delta
     that add up, each private given what was published before [sequential composition].
 
-*Classes.* One fit. *Counts.* A cap near a quantile of the counts (of the counts themselves, whatever their
-exposures), then a fit of the capped counts.
+*Classes.* One fit; two classes with half of Brier's score in the loss (``losses``). *Counts.* A cap near a
+quantile of the counts (of the counts themselves, whatever their exposures), then a fit of the capped counts.
 *Linear.* Four stages, see ``linear``.
 
 >>> import numpy as np
@@ -56,6 +56,9 @@ from onedraw.types import Array
 TAUS = ((0.05, 0.8), (0.003, 0.9), (0.0, 0.98))
 """Of which quantile of the counts the cap is, by the noise of the fit (``Terms.noise``) from which on it is
 taken: a small cap where noise is most of the error, a large one where losing what is above it is."""
+BRIER = 0.5
+"""Of Brier's score in the loss of two classes: the most that leaves it convex. Its score is as large as that
+of the log loss and its slope up to a quarter larger, which is a quarter less noise in units of the slope."""
 NATS_CAP = 20.0
 """n epsilon of the choice of a cap, times the share of counts above it: what tells it from larger ones."""
 UNPULLED_TAUS = ((0.08, 0.8), (0.016, 0.9), (0.0045, 0.95), (0.0, 0.98))
@@ -116,9 +119,10 @@ class Recipe(Protocol):
 
 @dataclass(frozen=True)
 class OneFit:
-    """One fit of a loss that is known beforehand."""
+    """One fit of a loss that is known beforehand; ``published`` says of it what a reader must know."""
 
     loss: Loss
+    published: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def without_robust(self) -> str:
@@ -143,6 +147,7 @@ class OneFit:
             table=table,
             calibration=calibration,
             taken=_by_kernel(also, found.taken),
+            published=self.published,
         )
 
 
@@ -226,7 +231,9 @@ class LinearStages:
 
 def _classes(model: RegressionModel) -> Recipe:
     classes = model.family.num_predictors + 1
-    return OneFit(Logistic() if classes == 2 else Softmax(classes=classes))
+    if classes > 2:
+        return OneFit(Softmax(classes=classes))
+    return OneFit(Logistic(brier=BRIER), published={"brier": BRIER})
 
 
 RECIPES: Mapping[str, Callable[[RegressionModel], Recipe]] = {

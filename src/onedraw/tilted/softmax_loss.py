@@ -5,9 +5,9 @@ f' = B'(pi - e_y), f'' = B'(diag pi - pi pi')B, pi the class probabilities. B is
 ``families.categorical``, so that parameters mean the same everywhere.
 
 Guarantee:
-    A record's gradient is (pi - e_y) (x) omega z. With |omega z| at most 1 in the norm of its parts, it
-    moves the log density of ``laws.ClassLaw`` by at most N u, u = 1/scale and N <= a = 1 - pi_y; its
-    Euclidean length is at most sqrt(2) a |omega z|_2. ``joint_loss(u, k)`` bounds N u + log det(I + k f'').
+    A record's gradient is (pi - e_y) (x) omega z. With |omega z| at most 1 in the norm for rows, it moves the
+    log density of ``class_law.ClassNormLaw`` by at most a u, u = 1/scale and a = 1 - pi_y; its length is at
+    most sqrt(2) a |omega z|_2. ``joint_loss(u, k)`` bounds a u + log det(I + k f'').
     The curvature omega f'' (x) z z' that a record adds is positive semidefinite, of trace at most p (1 -
     1/K) for omega |z|_2^2 <= p, and of entries at most 1/2 in size, diagonal ones in [0, 1/2], for omega
     |z|_inf^2 <= 1: what ``tilted.curvature`` needs.
@@ -16,21 +16,17 @@ Guarantee:
 B' differs from the identity by what the ones span, which diag pi - pi pi' maps to 0. An entry is omega
 f''_ab z_i z_j; f''_aa is the variance of B_ya over y ~ pi, at most a quarter of the squared range of the
 column, and two entries of a unit vector differ by sqrt(2) at most; |f''_ab|^2 <= f''_aa f''_bb. []
-*Proof.* |pi - e_y|^2 = a^2 + sum over the others of pi_k^2 <= 2 a^2. With pairs N = a [``laws``]. With
-classes the terms may also all move by one t, which moves their sum by nothing: N = min over t of sum |g_k -
-t|/2, g = pi - e_y, which is half the sum of the h = floor(K/2) largest entries less that of the h smallest.
-So N is the largest over sets T of h and B of h - 1 other classes of (a + pi(T) - pi(B))/2 = pi(T) + pi(M)/2,
-M the one class that is left where K is odd.
-*Joint bound.* The largest over T and B may be taken last. For given sets N is linear, and det(I + k (diag pi
-- pi pi')) = prod (1 + k pi_j) S, S = sum pi_j/(1 + k pi_j) [matrix determinant lemma], has a concave
-logarithm: pi -> diag pi - pi pi' is concave and log det(I + k .) concave and increasing. Log S <= log s - 1
-+ S/s for any s > 0, so for any multiplier t of sum pi_j = 1 the supremum is at most
+*Proof.* |pi - e_y|^2 = a^2 + sum over the others of pi_k^2 <= 2 a^2.
+*Joint bound.* a is linear in pi, and det(I + k (diag pi - pi pi')) = prod (1 + k pi_j) S, S = sum pi_j/(1 +
+k pi_j) [matrix determinant lemma], has a concave logarithm: pi -> diag pi - pi pi' is concave and log det(I +
+k .) concave and increasing. Log S <= log s - 1 + S/s for any s > 0, so for any multiplier t of sum pi_j = 1
+the supremum is at most
 
     log s - 1 + t + sum over j of  sup over x >= 0 of  c_j u x + log(1 + k x) + x/(s (1 + k x)) - t x,
 
-c_j = 0 for y and B, 1 for T, 1/2 for M (pairs: 0 for y, 1 for the others). Each is concave in x, and with w
-= 1/(1 + k x) stationary where w^2/s + k w = t - c_j u. The best s and t make it an equality. [] At a = 1 the
-curvature of the classes in T remains: a price is due.
+c_j = 0 for y and 1 for the others. Each is concave in x, and with w = 1/(1 + k x) stationary where w^2/s + k
+w = t - c_j u. The best s and t make it an equality. [] At a = 1 the curvature of the other classes remains: a
+price is due.
 
 >>> import numpy as np
 >>> loss = Softmax(classes=3)
@@ -119,7 +115,7 @@ class Softmax:
 
 @cache
 def _joint_loss(classes: int, u: float, k: float) -> float:
-    cost, number = _costs(classes)
+    cost, number = np.array([0.0, 1.0]), np.array([1.0, classes - 1.0])  # of y, and of the others
     share = 1.0  # s of the proof, which may be any; the fixed point is the best one
     for _ in range(FIXED_POINT_STEPS):
 
@@ -133,14 +129,6 @@ def _joint_loss(classes: int, u: float, k: float) -> float:
         if abs(share - before) < 1e-13:
             break
     return float(bound * (1.0 + 1e-13))
-
-
-def _costs(classes: int) -> tuple[Array, Array]:
-    """c of the proof, and how many classes have it."""
-    if classes == 3:
-        return np.array([0.0, 1.0]), np.array([1.0, 2.0])
-    half = float(classes // 2)
-    return np.array([0.0, 1.0, 0.5]), np.array([half, half, float(classes % 2)])
 
 
 def _stationary(room: Array, k: float, share: float) -> tuple[Array, Array]:

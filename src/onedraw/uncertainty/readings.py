@@ -18,6 +18,7 @@ from onedraw.inference import (
     CountVariance,
     CountWeight,
     DispersedScore,
+    LogisticVariance,
     LogisticWeight,
     ModelScore,
     ScoreLaw,
@@ -50,7 +51,9 @@ class Reading:
 
 
 def _two_classes(release: Release) -> Reading:
-    return Reading(weight=LogisticWeight())
+    brier = release.statistics["brier"].values[0] if "brier" in release.statistics else 0.0
+    score = ModelScore(variance=LogisticVariance(brier))
+    return Reading(weight=LogisticWeight(brier), score=score)
 
 
 def _classes(release: Release) -> Reading:

@@ -13,8 +13,6 @@ prior is wide and centred at what the released curvature itself says.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from onedraw.advice import Do, Set
@@ -22,11 +20,13 @@ from onedraw.errors import InvalidInput
 from onedraw.inference import Released, RobustScore, ScoreLaw, TiltLaw
 from onedraw.inference.curvature import row_law
 from onedraw.release import Release
-from onedraw.tilted.laws import BallLaw, ClassLaw, CubeLaw, GaussianLaw
+from onedraw.tilted.class_law import norm_law
+from onedraw.tilted.laws import GaussianLaw
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
 from onedraw.uncertainty.categories import too_many_levels
+from onedraw.uncertainty.earlier import earlier_law
 from onedraw.uncertainty.readings import READINGS, Reading
 
 LEAST_SHARE = 0.02
@@ -137,17 +137,14 @@ def by_predictor(release: Release) -> Array:
 def _tilt(release: Release, unit: float) -> TiltLaw:
     """The law of the tilt, in units of the parameters' unit."""
     model, size, q = release.model, release.model.num_location, release.model.family.num_predictors
-    bounded = model.feature_bounds is not None or not model.num_features
-    geometry: Geometry = "cube" if bounded else "ball"
-    one: CubeLaw | BallLaw | GaussianLaw | ClassLaw = BallLaw(dim=size, scale=1.0)
-    if release.statistics["tilt_is_gaussian"].values[0]:
-        one = GaussianLaw(dim=size, scale=1.0)
-    elif q > 1:
-        one = ClassLaw(classes=q + 1, columns=size // q, scale=1.0, geometry=geometry)
-    elif bounded:
-        one = CubeLaw(dim=size, scale=1.0)
-    sd = release.statistics["tilt_sd"].values[0] / unit
-    return replace(one, scale=sd / float(np.sqrt(one.variance)))
+    geometry: Geometry = "cube" if model.feature_bounds is not None or not model.num_features else "ball"
+    sd, gaussian = (release.statistics[name].values[0] for name in ("tilt_sd", "tilt_is_gaussian"))
+    if gaussian:
+        return GaussianLaw(dim=size, scale=sd / unit)
+    if "tilt_scale" not in release.statistics:
+        return earlier_law(predictors=q, columns=size // q, sd=sd / unit, geometry=geometry)
+    scale = release.statistics["tilt_scale"].values[0] / unit
+    return norm_law(predictors=q, columns=size // q, scale=scale, geometry=geometry)
 
 
 def _count(
