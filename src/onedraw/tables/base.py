@@ -18,8 +18,10 @@ tables come ordered, and a stride could miss every record of a group.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -39,6 +41,24 @@ Prepare = Callable[[Any], Any]
 """Maps a block to a block, record by record; to be pickled like a kernel."""
 B = TypeVar("B", bound="Block")
 Rows = slice | NDArray[np.intp]
+
+
+_ONE_THREAD: ContextVar[bool] = ContextVar("_ONE_THREAD", default=False)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Have kernels work in the thread that calls them: for a worker, which is one of many on its machine."""
+    before = _ONE_THREAD.set(True)
+    try:
+        yield
+    finally:
+        _ONE_THREAD.reset(before)
+
+
+def on_one_thread() -> bool:
+    """Whether a kernel should leave the other cores alone. What it finds does not depend on it."""
+    return _ONE_THREAD.get()
 
 
 class Table(Protocol):
@@ -75,6 +95,10 @@ class Table(Protocol):
 
     def settled(self) -> Any:
         """The table once it was checked: in memory, if it is no longer than a look."""
+        ...
+
+    def release(self) -> None:
+        """Let go of what other processes keep for this table; it is not read again."""
         ...
 
 
@@ -123,6 +147,9 @@ class Block(Withheld):
 
     def settled(self: B) -> B:
         return self
+
+    def release(self) -> None:
+        """Nothing: what the process itself holds goes with its last name."""
 
 
 def seed_of_look(num_records: int, rng: np.random.Generator) -> AnyArray | None:

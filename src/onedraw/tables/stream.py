@@ -115,6 +115,9 @@ class Stream(Withheld):
     def settled(self) -> Any:
         return self.look(np.random.default_rng()) if len(self) <= base.LOOK else self
 
+    def release(self) -> None:
+        """Nothing: no process keeps records for a stream."""
+
     def look(self, rng: np.random.Generator) -> Any:
         if self.seen.look is None:
             self.check(lambda block: None, rng)
