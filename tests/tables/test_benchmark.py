@@ -30,7 +30,7 @@ def small(tmp_path, small_look):
 
 def test_the_same_fit_is_measured_in_memory_and_streamed(small):
     held, streamed = fits.memory(str(small)), fits.stream(str(small))
-    assert streamed["scans"] == 4
+    assert 4 <= streamed["scans"] <= 5  # a look of 2,048 records has to tell eleven parameters
     np.testing.assert_allclose(held["draws"], streamed["draws"], atol=1e-9)
     assert 0.05 < fits.peak() < 20.0
 
