@@ -24,8 +24,11 @@ CASES = [
 
 @pytest.mark.parametrize(("model", "options"), CASES, ids=[f"{name}-{more}" for name, more in CASES])
 def test_errors_fall_with_epsilon_towards_the_non_private_one(model, options):
+    # Three classes at epsilon 2 are within a fifth of the non-private error, which six tables cannot tell: of
+    # sixty the ratio has a standard error of about 4%.
+    options = {"repeats": 60 if model == "multinomial" else 6, **options}
     rows = plan(
-        model, rows=800, features=2, epsilons=(20.0, 0.3, 2.0), repeats=6, effect_size=1.0, seed=1, **options
+        model, rows=800, features=2, epsilons=(20.0, 0.3, 2.0), effect_size=1.0, seed=1, **options
     ).rows
     assert [row.epsilon for row in rows] == [0.3, 2.0, 20.0]
     errors = [row.private for row in rows]

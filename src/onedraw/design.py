@@ -3,7 +3,7 @@
 
 ``Designing`` turns a block of features and responses into a design with an intercept; a ``Terms`` says what
 some of its rows add to sums of losses, slopes or curvatures; ``InCache`` is the kernel that walks over a
-block in pieces that stay in cache, and over a large one on all cores.
+block in pieces that stay in cache, and over a large one on all cores (on a worker of a cluster, on its own).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from onedraw.families.base import Derivatives
 from onedraw.losses.base import Loss
-from onedraw.tables.base import Block, PairwiseSum, Rows, Sums
+from onedraw.tables.base import Block, PairwiseSum, Rows, Sums, on_one_thread
 from onedraw.types import Array
 
 Terms = Callable[[Array, Array], Sums]
@@ -86,7 +86,8 @@ class Design(Block):
 
     def rows(self, rows: Rows) -> tuple[Array, Array]:
         """Responses and design of some records."""
-        y = self.response if self.response is ALL_ZERO else self.response[rows]
+        # One response stands for all: ``ALL_ZERO``, or a copy that came from another process.
+        y = self.response if len(self.response) == 1 else self.response[rows]
         return y, self.design[rows] if isinstance(rows, slice) else self._by_record[rows]
 
     @functools.cached_property
@@ -141,7 +142,8 @@ class InCache:
         if n * self.columns < PARALLEL_CELLS:
             return span(0, n)
         edges = np.linspace(0, n, SPANS + 1).astype(int).tolist()
-        parts = list(_workers().map(span, edges[:-1], edges[1:]))
+        each = map if on_one_thread() else _workers().map
+        parts = list(each(span, edges[:-1], edges[1:]))
         return tuple(sum(pieces[1:], start=pieces[0]) for pieces in zip(*parts, strict=True))
 
 

@@ -196,9 +196,11 @@ def publish(
     if ledger is not None and dataset is not None:
         mechanism.check_plan()
         receipt = ledger.charge(dataset, guarantee, mechanism=mechanism.name, awaited=True)
-    with _charge_stands(receipt):
+    with _charge_stands(receipt), contextlib.ExitStack() as at_the_end:
         with _found_before(receipt):
-            records = checked_records(plan, read(), rng)
+            given = read()
+            at_the_end.callback(_release, given)
+            records = checked_records(plan, given, rng)
         with silent():
             found = mechanism.compute(records, rng)
         if found.evidence.level != mechanism.evidence_level:
@@ -253,6 +255,13 @@ def checked_records(plan: Plan, records: Private[Any], rng: np.random.Generator)
             plan.mechanism.check_place()
         held.check(plan.mechanism.check_records, rng)
         return Private(held.settled())
+
+
+def _release(records: Private[Any]) -> None:
+    """Have other processes forget the records, also where a traceback keeps those of this one."""
+    held = opened(records)
+    if hasattr(held, "release"):  # of a form that is no table, all are here
+        held.release()
 
 
 @contextlib.contextmanager

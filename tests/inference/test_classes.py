@@ -11,7 +11,7 @@ import onedraw
 from onedraw.errors import InvalidInput
 from onedraw.families.categorical import contrast_basis
 from onedraw.inference import ClassWeight, LogisticWeight, NormalTilt, Released
-from onedraw.inference.classes import nodes
+from onedraw.inference.classes import _or_nan, nodes
 from onedraw.inference.components import solved
 from onedraw.inference.curvature import row_law
 from onedraw.inference.misfit import DIAGONAL, LEAST, OFF_DIAGONAL, ratios
@@ -244,3 +244,8 @@ def test_probabilities_of_all_classes_have_intervals(uniform):
     # The delta method at a row of zeros: the errors of the probabilities by their gradient in the intercepts.
     assert (half < 0.03).all()
     assert (half > 0.005).all()
+
+
+def test_a_singular_proposal_among_others_has_no_inverse_and_ends_nothing():
+    found = _or_nan(np.linalg.inv, np.array([[[2.0]], [[0.0]], [[4.0]]]))
+    np.testing.assert_array_equal(found, np.array([[[0.5]], [[np.nan]], [[0.25]]]))

@@ -57,6 +57,24 @@ def test_normal_means_of_capped_counts_agree_with_quadrature(cap, size, centre, 
     np.testing.assert_allclose((ahead - behind)[:-1] / (2 * STEP), means[1:], rtol=3e-3, atol=2e-3)
 
 
+@pytest.mark.parametrize(
+    ("cap", "size", "centre", "variance"), [(5, None, 0.0, 3.6), (40, None, 1.0, 1.0), (8, 0.7, 0.5, 2.0)]
+)
+def test_derivatives_of_normal_means_are_right_where_predictors_spread_far(cap, size, centre, variance):
+    """By Stein's identity on a fine grid: E v'(eta) = E v (eta - a)/q, E v'' = E v ((eta - a)^2/q - 1)/q."""
+    x = np.linspace(-8.0, 8.0, 1601)
+    mass = stats.norm.pdf(x) / stats.norm.pdf(x).sum()
+    eta, step = centre + np.sqrt(variance) * x, 1e-4
+    variances = np.array([capped(e, cap, size)[1] for e in eta])
+    slopes = np.array([capped(e + step, cap, size)[0] - capped(e - step, cap, size)[0] for e in eta]) / 2e-4
+    arguments = np.array([centre]), np.array([variance])
+    for kind, values in ((CountWeight, slopes), (CountVariance, variances)):
+        means = kind(cap=cap, dispersion=size).normal_means(*arguments)[:, 0]
+        polynomials = np.stack([np.ones_like(x), x, x**2 - 1.0])
+        expected = polynomials @ (mass * values) / np.sqrt(variance) ** np.arange(3)
+        np.testing.assert_allclose(means[1:4], expected, atol=0.03 * expected[0])
+
+
 @pytest.mark.parametrize("cap", [1, 2, 5, 20])
 def test_a_capped_poisson_count_varies_no_more_than_its_curvature_says(cap):
     """Var min(Y, cap) <= Cov(min(Y, cap), Y) = d E min(Y, cap)/d eta; equal where the cap is 1."""

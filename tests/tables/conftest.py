@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+import logging
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from onedraw.columns import Columns
 from onedraw.estimators import LogisticRegression, PoissonRegressor
+from onedraw.records import Records
 from onedraw.tables import base
+from onedraw.tables.cluster import Cluster
 
 FEATURES = ("age", "dose", "weight")
 
@@ -77,3 +82,55 @@ def folder(tmp_path):
 def small_look(monkeypatch):
     """A look of so few records that a small table is a large one."""
     monkeypatch.setattr(base, "LOOK", 2048)
+
+
+# -- a cluster
+
+
+@pytest.fixture(scope="package")
+def processes():
+    """Two workers of one thread, and a nanny for each that brings a new one if it dies."""
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**options, silence_logs=logging.CRITICAL) as local:
+        yield local
+
+
+@pytest.fixture
+def client(processes):
+    distributed = pytest.importorskip("distributed")
+    with distributed.Client(processes) as connected:
+        connected.wait_for_workers(2)
+        yield connected
+
+
+@pytest.fixture
+def frame(folder):
+    """The folder of patients; a file without rows is a partition without rows."""
+    return pytest.importorskip("dask.dataframe").read_parquet(folder)
+
+
+@pytest.fixture
+def table(client, frame):
+    """The patients on the workers."""
+
+    def read(part):  # a local function is sent by value: workers cannot import this file
+        return Records(
+            features=part[["age", "dose", "weight"]].to_numpy(), response=part["died"].to_numpy(float)
+        )
+
+    return Cluster.of(frame.to_delayed(), read, Records(features=np.empty((0, 3)), response=np.empty(0)))
+
+
+@pytest.fixture
+def kernel():
+    """Sums of the features, which take their time."""
+
+    def made(seconds):
+        def summed(block):
+            time.sleep(seconds)
+            return (block.features.sum(axis=0),)
+
+        return summed
+
+    return made

@@ -2,7 +2,6 @@
 """Tables on a real cluster of processes: the same release, nothing said about records, and faults."""
 
 import json
-import logging
 import math
 import os
 import signal
@@ -23,7 +22,6 @@ from onedraw.estimators import LinearRegression
 from onedraw.ledger import Ledger
 from onedraw.mechanisms import TiltedFit
 from onedraw.privacy import Guarantee
-from onedraw.records import Records
 from onedraw.tables import cluster
 from onedraw.tables.base import pairwise
 from onedraw.tables.cluster import Cluster, Shard
@@ -37,29 +35,8 @@ FEATURES = ("age", "dose", "weight")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-@pytest.fixture(scope="module")
-def processes():
-    """Two workers of one thread, and a nanny for each that brings a new one if it dies."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with distributed.LocalCluster(**options, silence_logs=logging.CRITICAL) as local:
-        yield local
-
-
-@pytest.fixture
-def client(processes):
-    with distributed.Client(processes) as connected:
-        connected.wait_for_workers(2)
-        yield connected
-
-
 def parts(folder):
     return dd.read_parquet(folder)
-
-
-@pytest.fixture
-def frame(folder):
-    """The folder of patients; a file without rows is a partition without rows."""
-    return parts(folder)
 
 
 def test_a_seed_gives_the_same_release_as_in_memory(client, frame, small_look, logistic, in_memory):
@@ -162,28 +139,6 @@ def test_a_file_that_ends_early_is_a_typed_error(client, folder, small_look, log
         logistic(neighbours="add_remove").fit(frame, target="died")
 
 
-@pytest.fixture
-def table(client, frame):
-    """The patients on the workers."""
-
-    def read(part):  # a local function is sent by value: workers cannot import this file
-        return Records(
-            features=part[["age", "dose", "weight"]].to_numpy(), response=part["died"].to_numpy(float)
-        )
-
-    return Cluster.of(frame.to_delayed(), read, Records(features=np.empty((0, 3)), response=np.empty(0)))
-
-
-def kernel(seconds):
-    """Sums of the features, which take their time."""
-
-    def summed(block):
-        time.sleep(seconds)
-        return (block.features.sum(axis=0),)
-
-    return summed
-
-
 def test_a_table_that_changes_between_two_passes_is_found(client, frame, monkeypatch, small_look, logistic):
     plain = Cluster.check
 
@@ -211,7 +166,7 @@ def test_keys_are_random_and_folders_closed(client, frame, small_look, logistic)
     assert {stat.S_IMODE(mode) for mode in folders.values()} == {0o700}
 
 
-def test_sums_of_many_partitions_are_added_in_the_order_of_pairs(client, table, monkeypatch):
+def test_sums_of_many_partitions_are_added_in_the_order_of_pairs(client, table, monkeypatch, kernel):
     expected = table.sum(kernel(0.0))[0]
     table.held.shards[:], table.held.sizes[:] = table.held.shards * 5, table.held.sizes * 5
     monkeypatch.setattr(cluster, "FAN", 4)
@@ -236,7 +191,7 @@ def test_a_shard_shows_nothing_and_errors_of_workers_quote_nothing():
     def careless(block):
         raise ValueError(f"61 years: {block}")
 
-    failure = cluster._sum(Shard(((), careless)), Shard(np.zeros(0)), Shard((0, 0)))
+    failure = cluster._sum(Shard(careless), Shard(np.zeros(0)), Shard((0, 0)))
     assert failure.message == ""
 
 
@@ -296,7 +251,7 @@ def test_the_number_of_workers_does_not_change_a_bit(client, processes, frame, s
     assert one.draws == two.draws
 
 
-def test_a_killed_worker_costs_time_and_nothing_else(client, table, patients):
+def test_a_killed_worker_costs_time_and_nothing_else(client, table, patients, kernel):
     """One worker dies in mid-pass; its blocks are read again elsewhere, and the sum is the same."""
     expected = table.sum(kernel(0.0))[0]
     columns = patients()
@@ -331,7 +286,7 @@ def test_a_worker_that_dies_in_mid_fit_leaves_one_release_and_one_charge(
     assert (account.spent, account.charges, account.unreleased) == (pytest.approx(1.0), 1, 0)
 
 
-def test_a_file_that_changed_before_a_lost_block_is_read_again_is_found(client, table, folder):
+def test_a_file_that_changed_before_a_lost_block_is_read_again_is_found(client, table, folder, kernel):
     """The workers keep their blocks, so a file is read again only when one of them is lost."""
     table.sum(kernel(0.0))
     path = folder / "part0.parquet"

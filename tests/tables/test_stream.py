@@ -304,7 +304,7 @@ def test_a_look_is_a_random_part_of_the_records_and_stays_the_same(monkeypatch):
     monkeypatch.setattr(base, "LOOK", 30)
     x, _, table = stream()
     look = table.look(np.random.default_rng(1))
-    rows = base.chosen_rows(100, np.random.default_rng(1))
+    rows = base.chosen_rows(100, base.seed_of_look(100, np.random.default_rng(1)))
     np.testing.assert_array_equal(look.features, x[rows])
     assert table.look(np.random.default_rng(2)) is look
 
@@ -316,7 +316,7 @@ def test_every_set_of_places_is_as_likely_to_be_the_look(size, monkeypatch):
     monkeypatch.setattr(base, "LOOK", size)
     rng, counts = np.random.default_rng(7), {}
     for _ in range(10_000):
-        rows = base.chosen_rows(10, rng)
+        rows = base.chosen_rows(10, base.seed_of_look(10, rng))
         assert len(rows) == size
         assert (np.diff(rows) > 0).all()
         counts[tuple(rows)] = counts.get(tuple(rows), 0) + 1

@@ -3,6 +3,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import optimize, special, stats
@@ -12,6 +13,7 @@ from onedraw.families.categorical import contrast_basis
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.softmax_loss import Softmax
+from onedraw.tilted.sums import LIBRARY, LONG, UNIT
 
 ETA = np.linspace(-6.0, 5.0, 45)
 COUNTS = [CappedCounts(cap=1), CappedCounts(cap=4), CappedCounts(cap=40), CappedCounts(cap=5, dispersion=0.7)]
@@ -147,3 +149,19 @@ def test_the_curvature_of_logistic_and_log_cosh_is_free_up_to_the_stated_ratio_a
     mixed = Logistic(brier=0.5)
     assert mixed.joint_loss(0.5, 0.25) == 0.5 < mixed.joint_loss(0.5, 0.26)
     assert LogCosh(cut=2.0).joint_loss(0.5, 0.25) == 0.5 < LogCosh(cut=2.0).joint_loss(0.5, 0.26)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), LogCosh(cut=1.5)], ids=str)
+@pytest.mark.parametrize("kind", [np.float64, np.longdouble])
+def test_slopes_are_as_accurate_as_they_say(loss, kind):
+    """Against 40 digits, at predictors of all sizes; the certificate of the solver rests on it."""
+    rng = np.random.default_rng(0)
+    eta = np.concatenate([rng.normal(0.0, 3.0, 1000), 10.0 ** rng.uniform(-18.0, 2.0, 300)])
+    found = loss.slope(np.zeros(len(eta), dtype=kind), eta.astype(kind)) / kind(loss.score_bound)
+    share = 1.0 if kind is np.float64 else LIBRARY * LONG / UNIT
+    with mpmath.workdps(40):
+        for value, e in zip(found, eta, strict=True):
+            at = mpmath.mpf(float(e))
+            exact = 1 / (1 + mpmath.exp(-at)) if isinstance(loss, Logistic) else mpmath.tanh(at / loss.cut)
+            digits = mpmath.mpf(np.format_float_scientific(value, precision=30, unique=False))
+            assert abs(digits - exact) <= share * loss.accuracy

@@ -22,8 +22,11 @@ Everything is batched over the leading axis. Parameters are (q, p) row by row, t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -95,18 +98,14 @@ class ClassRowLaw:
         diagonal = np.arange(by_factor.shape[1])
         inner = np.tril(self._factor.transpose(0, 2, 1) @ by_factor)
         inner[:, diagonal, diagonal] *= 0.5
-        inverse = np.linalg.inv(self._factor)
+        inverse = _or_nan(np.linalg.inv, self._factor)
         out = inverse.transpose(0, 2, 1) @ inner @ inverse
         return np.asarray(0.5 * (out + out.transpose(0, 2, 1)))
 
     @cached_property
     def _factor(self) -> Array:
         """Of the free columns (B, f, f)."""
-        covariance = self.rows.covariance[:, self.rows.free, self.rows.free]
-        try:
-            return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-        except np.linalg.LinAlgError:  # a diverging proposal of the sampler is nan, and rejected for it
-            return np.stack([_factor_or_nan(each) for each in covariance])
+        return _or_nan(np.linalg.cholesky, self.rows.covariance[:, self.rows.free, self.rows.free])
 
     @cached_property
     def _points(self) -> Array:
@@ -214,11 +213,16 @@ class _Block:
         return np.asarray(out)
 
 
-def _factor_or_nan(moments: Array) -> Array:
+def _or_nan(function: Callable[..., Any], matrices: Array) -> Array:
+    """A function of every matrix; nan where it has none: a diverging proposal, which is rejected for it."""
     try:
-        return np.asarray(np.linalg.cholesky(moments), dtype=np.float64)
+        return np.asarray(function(matrices), dtype=np.float64)
     except np.linalg.LinAlgError:
-        return np.full_like(moments, np.nan)
+        out = np.full_like(matrices, np.nan)
+        for each, matrix in zip(out, matrices, strict=True):
+            with suppress(np.linalg.LinAlgError):
+                each[:] = function(matrix)
+        return out
 
 
 def class_row_law(weight: ClassWeight, rows: Rows, theta: Array) -> ClassRowLaw:

@@ -17,6 +17,9 @@ score is s (1 + 2 c s)^2; powers of s are sums of its even derivatives: D^2 s = 
 + 120 s^3. So s^2 = (s - D^2 s)/6, s^3 = (4 s - 5 D^2 s + D^4 s)/120, and nothing new is integrated.
 *Exponential* (counts): mu = exp(eta), every e_k = exp(a + q/2). *Constant* (linear regression): mu = level *
 eta. *Tabulated* (capped counts): mu = E min(Y, cap) has derivatives by a spline, means by Gauss quadrature.
+Where predictors spread by ``WIDE`` or more these derivatives bend between the nodes, and the e_k come from v
+itself, e_k = E v(eta) He_k(x)/q^(k/2), x = (eta - a)/q^(1/2) [Stein's identity, k times]. Then E v z z' is a
+mean of positive semidefinite matrices, as it should be: at every node, v times E z z' given eta.
 
 >>> import numpy as np
 >>> LogisticWeight().normal_means(np.array([0.0]), np.array([0.0]))[:2].round(3).tolist()
@@ -39,8 +42,9 @@ from onedraw.tilted.count_loss import CappedCounts
 from onedraw.types import Array
 
 POINTS = 8
-NODES = 24
+NODES = 64
 """Of the Gauss quadrature of tabulated weights."""
+WIDE = 0.2
 STEP = 0.01
 
 
@@ -140,20 +144,28 @@ class _Table:
     low: float
     values: Array
 
-    def at(self, eta: Array) -> Array:
-        """(6, ...), linear between the places, constant beyond them."""
+    def at(self, eta: Array, rows: int = 6) -> Array:
+        """The first rows (``rows``, ...), linear between the places, constant beyond them."""
         # A diverging proposal is nan, and rejected for what else it gives.
         place = np.nan_to_num(np.clip((eta - self.low) / STEP, 0.0, self.values.shape[1] - 1.001))
         below = place.astype(np.intp)
         share = place - below
-        return np.asarray((1.0 - share) * self.values[:, below] + share * self.values[:, below + 1])
+        values = self.values[:rows]
+        return np.asarray((1.0 - share) * values[:, below] + share * values[:, below + 1])
 
 
 def _tabulated_means(table: _Table, centre: Array, variance: Array) -> Array:
     nodes, masses = np.polynomial.hermite_e.hermegauss(NODES)
+    masses = masses / masses.sum()
     spread = np.sqrt(np.maximum(variance, 0.0))
-    values = table.at(centre[:, None] + spread[:, None] * nodes)
-    return np.asarray(values @ (masses / masses.sum()))
+    places, wide = centre[:, None] + spread[:, None] * nodes, spread >= WIDE
+    out = np.empty((6, len(centre)))
+    out[:, ~wide] = table.at(places[~wide]) @ masses
+    mean, value = table.at(places[wide], rows=2)
+    out[0, wide] = mean @ masses
+    hermite = np.polynomial.hermite_e.hermevander(nodes, 4) * masses[:, None]
+    out[1:, wide] = (value @ hermite).T / spread[wide] ** np.arange(5)[:, None]
+    return out
 
 
 @lru_cache(maxsize=16)

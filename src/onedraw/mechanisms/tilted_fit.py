@@ -58,7 +58,7 @@ from onedraw.tilted.quantiles import Drawn
 from onedraw.tilted.recipes import RECIPES, Fitted, recipe_of
 from onedraw.tilted.scores import ScoreProducts, TotalScore
 from onedraw.tilted.solver import AtPoint
-from onedraw.tilted.sums import SlopeAndCurvature
+from onedraw.tilted.sums import Curvature
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.units import UnitTerms
 from onedraw.tilted.unpulled import unpulled
@@ -249,7 +249,7 @@ class TiltedFit(Mechanism):
         if terms_of_units is None:
             unit = 1.0 if self._bounded or self.cut is None else self.cut
             return self._fitted((unit,) * self.model.num_features, records, rng)
-        look, noise = records.look(rng), Drawn(rng)
+        noise = Drawn(rng)
 
         def chosen(sums: Sums) -> tuple[float, ...]:
             return tuple(terms_of_units.chosen(sums[0], num_records, noise.again()).tolist())
@@ -257,7 +257,7 @@ class TiltedFit(Mechanism):
         def fitted(units: tuple[float, ...], table: Table) -> Computed:
             return self._fitted(units, table, rng)
 
-        return staged(records, terms_of_units.kernel, chosen, fitted, look)
+        return staged(records, terms_of_units.kernel, chosen, fitted, rng)
 
     def _fitted(self, given: tuple[float, ...], records: Table, rng: np.random.Generator) -> Computed:
         """The fit of features that are divided by these numbers: public or private, 1 within bounds."""
@@ -296,8 +296,8 @@ class TiltedFit(Mechanism):
         if self.terms_of_curvature is None:
             return ()
         if self.inference == ROBUST:
-            return (SlopeAndCurvature, ScoreProducts)
-        return (SlopeAndCurvature, TotalScore) if self.model.family.has_scale else (SlopeAndCurvature,)
+            return (Curvature, ScoreProducts)
+        return (Curvature, TotalScore) if self.model.family.has_scale else (Curvature,)
 
     def _curvature(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
         """The noisy curvature at the released parameters, in units of the working rows."""

@@ -18,16 +18,18 @@ tables come ordered, and a stride could miss every record of a group.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onedraw.private import Withheld
-from onedraw.types import Array
+from onedraw.types import AnyArray, Array
 
 LOOK = 1 << 18
 """Records of a look."""
@@ -41,8 +43,31 @@ B = TypeVar("B", bound="Block")
 Rows = slice | NDArray[np.intp]
 
 
+_ONE_THREAD: ContextVar[bool] = ContextVar("_ONE_THREAD", default=False)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Have kernels work in the thread that calls them: for a worker, which is one of many on its machine."""
+    before = _ONE_THREAD.set(True)
+    try:
+        yield
+    finally:
+        _ONE_THREAD.reset(before)
+
+
+def on_one_thread() -> bool:
+    """Whether a kernel should leave the other cores alone. What it finds does not depend on it."""
+    return _ONE_THREAD.get()
+
+
 class Table(Protocol):
     """Records somewhere. Private."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether a sum reads nothing from elsewhere, so that two cost no more than one of both."""
+        ...
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -72,12 +97,18 @@ class Table(Protocol):
         """The table once it was checked: in memory, if it is no longer than a look."""
         ...
 
+    def release(self) -> None:
+        """Let go of what other processes keep for this table; it is not read again."""
+        ...
+
 
 class Block(Withheld):
     """Records in memory: a table of one block. Subclasses are frozen dataclasses of arrays."""
 
+    in_memory: ClassVar[bool] = True
+    _seed: AnyArray | None = None
+    """Of the places of the look, once they are settled; they are chosen when it is first asked for."""
     _chosen: NDArray[np.intp] | None = None
-    """The rows of the look, once it was taken."""
 
     def __len__(self) -> int:
         """How many records."""
@@ -96,27 +127,40 @@ class Block(Withheld):
 
     def map(self, prepare: Callable[[Any], B]) -> B:
         prepared = prepare(self)
+        object.__setattr__(prepared, "_seed", self._seed)
         object.__setattr__(prepared, "_chosen", self._chosen)
         return prepared
 
     def look(self: B, rng: np.random.Generator) -> B:
         if len(self) <= LOOK:
             return self
+        if self._seed is None:
+            object.__setattr__(self, "_seed", seed_of_look(len(self), rng))
         if self._chosen is None:
-            object.__setattr__(self, "_chosen", chosen_rows(len(self), rng))
+            object.__setattr__(self, "_chosen", chosen_rows(len(self), self._seed))
         assert self._chosen is not None
         return self.take(self._chosen)
 
     def check(self, checks: Callable[[Any], None], rng: np.random.Generator) -> None:
         checks(self)
-        if len(self) > LOOK:
-            object.__setattr__(self, "_chosen", chosen_rows(len(self), rng))
+        object.__setattr__(self, "_seed", seed_of_look(len(self), rng))
 
     def settled(self: B) -> B:
         return self
 
+    def release(self) -> None:
+        """Nothing: what the process itself holds goes with its last name."""
 
-def chosen_rows(num_records: int, rng: np.random.Generator) -> NDArray[np.intp]:
+
+def seed_of_look(num_records: int, rng: np.random.Generator) -> AnyArray | None:
+    """What decides which records a look shows; None if it shows all of them.
+
+    A seed, as numbers that nobody can predict take their time: places are many, and are never published.
+    """
+    return rng.integers(1 << 63, size=4) if num_records > LOOK else None
+
+
+def chosen_rows(num_records: int, seed: AnyArray | None) -> NDArray[np.intp]:
     """The places of a look, in order: the same wherever the records lie.
 
     Every set of ``LOOK`` places is as likely as any other: which places random numbers have met is so, given
@@ -124,7 +168,7 @@ def chosen_rows(num_records: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """
     if num_records <= LOOK:
         return np.arange(num_records)
-    found = np.empty(0, dtype=np.int64)
+    rng, found = np.random.default_rng(seed), np.empty(0, dtype=np.int64)
     while len(found) < LOOK:
         # So many draws meet all but a few thousandths of the places wanted, or more.
         missing = -num_records * math.log1p(-(LOOK - len(found)) / num_records)

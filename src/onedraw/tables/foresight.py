@@ -12,13 +12,14 @@ Guarantee:
     choice that is only foreseen is never published, and ``staged`` does not return before it was confirmed.
     Whether it is confirmed depends on the records, the look and the noise of the choice, and not on what the
     next stage draws. So, given the choice, that has the law which the guarantee of the next stage assumes;
-    what it drew for a choice that was not made is dropped with it, and drawn anew.
+    nothing is published of what it drew for a choice that was not made.
 
 >>> import numpy as np
 >>> from onedraw.design import Observed
 >>> table = Observed(features=np.zeros((4, 0)), response=np.array([1.0, 5.0, 7.0, 9.0]))
 >>> total = lambda block: (np.array([block.response.sum()]),)
->>> staged(table, total, lambda sums: float(sums[0][0]), lambda most, t: most / len(t), table.look(None))
+>>> rng, mean = np.random.default_rng(), lambda most, table: most / len(table)
+>>> staged(table, total, lambda sums: float(sums[0][0]), mean, rng)
 5.5
 """
 
@@ -26,12 +27,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from onedraw.private import Withheld
-from onedraw.tables.base import Block, Kernel, Prepare, Sums, Table, Together
+from onedraw.tables.base import Kernel, Prepare, Sums, Table, Together
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -42,7 +43,7 @@ def staged(
     kernel: Kernel,
     chosen: Callable[[Sums], T],
     then: Callable[[T, Any], R],
-    look: Any,
+    rng: np.random.Generator,
     *,
     guess: T | None = None,
 ) -> R:
@@ -50,13 +51,16 @@ def staged(
 
     ``chosen`` must give the same for the same sums, so its noise must be drawn before. ``then`` is given the
     choice and a table, which it must read all records from. The choice is foreseen by ``chosen`` from the
-    sums of the ``look``, unless a ``guess`` says otherwise; the next stage is begun anew if they differ.
+    sums of the look, unless a ``guess`` says otherwise; the next stage is begun anew if they differ. In
+    memory a pass costs less than foresight, and nothing is foreseen.
     """
+    if table.in_memory:
+        return then(chosen(table.sum(kernel)), table)
     if guess is None:
-        if len(look) == table.shape[0]:
-            return then(chosen(table.sum(kernel)), table)
+        look = table.look(rng)
         guess = chosen(scaled_up(look.sum(kernel), table.shape[0] / len(look)))
     choice = _Choice(table=table, kernel=kernel, chosen=chosen, foreseen=guess)
+    before = _state(rng)
     try:
         found = then(guess, Foreseen(held=table, choice=choice))
         if not choice.confirmed:
@@ -67,7 +71,17 @@ def staged(
         otherwise: T = error.value
     else:
         return found
+    if before is not None:
+        rng.bit_generator.state = before
     return then(otherwise, table)
+
+
+def _state(rng: np.random.Generator) -> Any:
+    """Of a seeded generator, so that a seed gives the release of memory; a secure one cannot go back."""
+    try:
+        return rng.bit_generator.state
+    except TypeError:
+        return None
 
 
 def scaled_up(sums: Sums, looks: float) -> Sums:
@@ -118,6 +132,8 @@ class After:
 class Foreseen(Withheld):
     """The table ``held``, made by ``prepared`` from that of a choice, which its first sum also confirms."""
 
+    in_memory: ClassVar[bool] = False
+
     held: Table
     choice: _Choice
     prepared: tuple[Prepare, ...] = ()
@@ -130,12 +146,6 @@ class Foreseen(Withheld):
     def shape(self) -> tuple[int, int]:
         return self.held.shape
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether prepared blocks are there already, so that two sums cost no more than one of both."""
-        source = self.choice.table
-        return isinstance(source, Block) or (isinstance(source, Foreseen) and source.in_memory)
-
     def map(self, prepare: Prepare) -> Foreseen:
         return replace(self, held=self.held.map(prepare), prepared=(*self.prepared, prepare))
 
@@ -145,9 +155,6 @@ class Foreseen(Withheld):
     def sum(self, kernel: Kernel) -> Sums:
         choice = self.choice
         if choice.confirmed:
-            return self.held.sum(kernel)
-        if self.in_memory:
-            choice.confirm(choice.table.sum(choice.kernel))
             return self.held.sum(kernel)
         sums = choice.table.sum(Together((choice.kernel, After(self.prepared, kernel))))
         asked, found = Together.split(sums)

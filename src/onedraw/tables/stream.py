@@ -19,7 +19,7 @@ import threading
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from onedraw.errors import TableError
 from onedraw.private import Withheld
 from onedraw.tables import base
-from onedraw.tables.base import Block, Kernel, PairwiseSum, Prepare, Sums, chosen_rows
+from onedraw.tables.base import Block, Kernel, PairwiseSum, Prepare, Sums, chosen_rows, seed_of_look
 from onedraw.types import Array
 
 CHANGED = (
@@ -66,6 +66,8 @@ class Stream(Withheld):
     maps of such blocks.
     """
 
+    in_memory: ClassVar[bool] = False
+
     source: Source
     read: Prepare
     empty: Block
@@ -96,7 +98,7 @@ class Stream(Withheld):
         return total.result(kernel(self._made(self.empty)))
 
     def check(self, checks: Callable[[Any], None], rng: np.random.Generator) -> None:
-        self.seen.chosen = chosen_rows(len(self), rng)
+        self.seen.chosen = chosen_rows(len(self), seed_of_look(len(self), rng))
         parts: list[Block] = []
         first = 0
         with contextlib.closing(self._blocks()) as blocks:
@@ -112,6 +114,9 @@ class Stream(Withheld):
 
     def settled(self) -> Any:
         return self.look(np.random.default_rng()) if len(self) <= base.LOOK else self
+
+    def release(self) -> None:
+        """Nothing: no process keeps records for a stream."""
 
     def look(self, rng: np.random.Generator) -> Any:
         if self.seen.look is None:

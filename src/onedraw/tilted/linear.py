@@ -166,7 +166,7 @@ def linear_fit(
             return stages.window(found, noise.again())
         return stages.window(half_of(table, found), rng)
 
-    return staged(table, counts, chosen, stages.from_window, look)
+    return staged(table, counts, chosen, stages.from_window, rng)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -231,7 +231,7 @@ class _Stages:
             return known(certified.theta, up_to)
 
         both = base.Together((found.kernel, at_point))
-        return staged(left, both, chosen, self.from_first, look, guess=foreseen)
+        return staged(left, both, chosen, self.from_first, self.rng, guess=foreseen)
 
     def from_first(self, known: _Known, table: Table) -> LinearFit:
         """The second fit, around the first."""

@@ -41,7 +41,6 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.polynomial import Polynomial
-from scipy import special
 
 from onedraw._validate import positive
 from onedraw.errors import InvalidInput
@@ -259,7 +258,12 @@ def _largest(polynomial: Polynomial) -> float:
 
 
 def _probability(eta: Array) -> Array:
-    return np.asarray(special.expit(eta))
+    """(1 + tanh(eta/2))/2: NumPy takes tanh of many numbers at once, several times quicker than expit."""
+    probability = np.asarray(0.5 * eta)
+    np.tanh(probability, out=probability)
+    probability *= 0.5
+    probability += 0.5
+    return probability
 
 
 def _rounded_up(value: float) -> float:

@@ -48,7 +48,7 @@ from onedraw.tilted.losses import Logistic, Loss
 from onedraw.tilted.quantiles import CapCounts, Counted, Drawn, cap_of_counts
 from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.solver import AtPoint
-from onedraw.tilted.sums import SlopeAndCurvature, Sums, squared
+from onedraw.tilted.sums import Curvature, Sums, squared
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
@@ -90,7 +90,7 @@ class Fitted:
     @property
     def curvature(self) -> Array:
         """The curvature (qp, qp) at the released parameters. Not published."""
-        return squared(self.summed(SlopeAndCurvature)[1])
+        return squared(self.summed(Curvature)[0])
 
 
 class Recipe(Protocol):
@@ -178,7 +178,7 @@ class CountFit:
         tau = next(tau for least, tau in (TAUS if terms.raw else UNPULLED_TAUS) if much >= least)
         spent = min(max(NATS_CAP / (1.0 - tau) / terms.information, 0.005), 0.05) * terms.epsilon
         left = replace(terms, epsilon=terms.epsilon - spent)
-        look, noise = table.look(rng), Drawn(rng)
+        noise = Drawn(rng)
 
         def chosen(sums: base.Sums) -> int:
             return cap_of_counts(
@@ -194,7 +194,7 @@ class CountFit:
             fit = OneFit(CappedCounts(cap=cap, dispersion=self.dispersion))
             return replace(fit(counts, geometry, left, rng, also), published={"cap": float(cap)})
 
-        return staged(table, CapCounts(), chosen, fitted, look)
+        return staged(table, CapCounts(), chosen, fitted, rng)
 
 
 @dataclass(frozen=True)

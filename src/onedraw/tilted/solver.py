@@ -14,16 +14,19 @@ g(theta + t d) = (1 - t) g + o(t), so the damping that asks |g| to fall finds a 
 least the ridge, so |g| falls to zero, at the end quadratically. No value of the objective is needed.
 
 *It is cheap.* Newton steps on random subsamples give a point that is wrong by the sampling error only. From
-there a step minimises a surrogate [Jordan, Lee & Yang 2019]: the objective of the largest subsample,
-corrected by the gradient of all records, one pass, so that both agree at the start. That leaves the sampling
-error of the curvature, so the second pass takes the curvature too, in half precision, and it corrects the
-surrogate from then on: what is left is the sampling error of third derivatives, times the distance. The pass
-that is expected to be the last certifies, and takes what is asked for at the point that will be published
-(``also``). If a pass finds a gradient that did not fall, damped steps of all records go on from there.
+there quasi-Newton steps, one gradient each: the curvature is that of the largest subsample, and every step
+corrects it by the change of the gradient that it saw [BFGS]. Where a step does little, the subsample having
+few records for its parameters, the curvature of all records is taken, in half precision. No curvature need be
+right: a point is certified by its gradient alone. Gradients are added up in the quickest way until one is
+expected to be small enough, and that one so that its rounding is bounded.
 
-*Of more records than a look holds, three passes.* The first takes the curvature as well, as that costs little
-beside reading the records once more, and the look is large: the distance goes 1e-2, 1e-6, 1e-14. ``approach``
-stops before the last pass, so that another stage of a fit can begin in it.
+*Of a table elsewhere, three passes.* There a pass costs more than what is computed in it, so each takes the
+curvature as well, and a step minimises a surrogate [Jordan, Lee & Yang 2019]: the objective of the look,
+corrected by gradient and curvature of all records so that both agree at the start. What is left is the
+sampling error of third derivatives, times the distance squared: the distance goes 1e-2, 1e-6, 1e-14. The
+third pass certifies, and takes what is asked for at the point that will be published (``also``). If a pass
+finds a gradient that did not fall, damped steps of all records go on from there. ``approach`` stops before
+the last pass, so that another stage of a fit can begin in it.
 
 >>> import numpy as np
 >>> from onedraw.tilted.losses import Logistic
@@ -38,7 +41,6 @@ True
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -56,12 +58,12 @@ MAX_STEPS = 500
 SMALLEST_SAMPLE = 2000
 SAMPLED_SHARE = 8
 """Each subsample is this many times smaller than the next one."""
-GOOD_FALL = 0.3
-"""A step that leaves more than this share of the gradient calls for a new curvature."""
+GOOD_FALL, FAIR_FALL = 0.1, 0.5
+"""A step that leaves more than this share of the gradient calls for a new curvature, or for an exact one."""
 SURROGATE_STEPS = 16
-LAST = 0.1
-"""A pass is taken for the last if it should find a gradient of this share of the residual: one that falls at
-the rate of the step before, and at its square with a new curvature."""
+LAST = 1e-3
+"""A step may be the last if the residual was reached before it, or if it should reach this share of it, by
+the fall of the step before. Less than 1, so that the last digits hardly depend on the way there."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -105,17 +107,18 @@ def approach(
     samples = [replace(objective, sums=sample) for sample in _ladder(sums, rng)]
     for sample in samples:
         theta = _descend(sample, theta, loose=True)
-    if not samples:
-        theta = _descend(objective, theta, loose=False)
-        return Approach(objective=objective, theta=theta, moved=moved, certified=True)
-    return _in_few_passes(objective, samples[-1], theta, moved)
+    if samples and not sums.table.in_memory:
+        return _in_few_passes(objective, samples[-1], theta, moved)
+    hessian = samples[-1].ridged(samples[-1].sums.curvature(theta)) if samples else None
+    theta = _descend(objective, theta, loose=False, hessian=hessian)
+    return Approach(objective=objective, theta=theta, moved=moved, certified=True)
 
 
 def _ladder(sums: Sums, rng: np.random.Generator) -> list[Sums]:
-    """Random subsamples, the smallest first, the largest a look at most."""
+    """Random subsamples, the smallest first; of a table elsewhere the largest is its look."""
     q, p = sums.shape
     n, sizes = sums.num_records, list[int]()
-    size = n // SAMPLED_SHARE if n <= base.LOOK else base.LOOK
+    size = n // SAMPLED_SHARE if sums.table.in_memory else min(n, base.LOOK)
     while size >= max(SMALLEST_SAMPLE, 20 * q * p):
         sizes.append(size)
         size //= SAMPLED_SHARE
@@ -206,6 +209,7 @@ class Approach(Withheld):
             return Solution(theta=self.point)
         assert self.look is not None
         assert self.hessian is not None
+        assert self.gap is not None
         loss, theta, before = self.objective.sums.loss, self.theta, self.size
         for _ in range(MAX_STEPS):
             now = replace(self, theta=theta)
@@ -217,7 +221,7 @@ class Approach(Withheld):
             if now._is_certified(slope):
                 return Solution(theta=now.point, taken=None if taken is None else tuple(taken))
             size = float(np.linalg.norm(slope))
-            if size > GOOD_FALL * before:
+            if size > FAIR_FALL * before:
                 break
             # The curvature is that of the last point, so near that steps still shrink fast.
             gap_of_slopes = slope - self.look.slope(theta, quick=True)
@@ -227,51 +231,36 @@ class Approach(Withheld):
 
 
 def _in_few_passes(objective: _Objective, look: _Objective, theta: Array, moved: Array) -> Approach:
-    """Steps of a surrogate from ``theta``, a minimiser of the look: see the module docstring."""
-    before, is_long = np.inf, objective.sums.num_records > base.LOOK
-    own_slope, own_hessian = look.slope_and_hessian(theta, quick=True)
-    hessian: Array = own_hessian
-    gap: Array | None = None
-    for step in range(MAX_STEPS):
-        curved = step == 1 or (step == 0 and is_long)
-        if curved:
-            if step:
-                own_slope, own_hessian = look.slope_and_hessian(theta, quick=True)
-            slope, hessian = objective.slope_and_hessian(theta, quick=True)
-            gap = hessian - own_hessian
-        else:
-            slope = objective.slope(theta, quick=True)
-        if step > 1:
-            own_slope = look.slope(theta, quick=True)
+    """Two steps of a surrogate from ``theta``, a minimiser of the look: see the module docstring."""
+    before = np.inf
+    for _ in range(2):
+        own_slope, own_hessian = look.slope_and_hessian(theta, quick=True)
+        slope, hessian = objective.slope_and_hessian(theta, quick=True)
         size = float(np.linalg.norm(slope))
-        if size > GOOD_FALL * before:
-            break
+        if size > FAIR_FALL * before:
+            theta = _descend(objective, theta, loose=False)
+            return Approach(objective=objective, theta=theta, moved=moved, certified=True)
+        gap = hessian - own_hessian
         theta = theta + _surrogate_step(look, theta, slope, slope - own_slope, hessian, gap)
-        rate = size / before if before > 0.0 else 0.0
-        expected = size * rate ** (2 if curved else 1)
         before = size
-        if step > 0 and (is_long or expected <= LAST * objective.residual):
-            return Approach(
-                objective=objective,
-                theta=theta,
-                moved=moved,
-                certified=False,
-                look=look,
-                hessian=hessian,
-                gap=gap,
-                size=before,
-            )
-    theta = _descend(objective, theta, loose=False)
-    return Approach(objective=objective, theta=theta, moved=moved, certified=True)
+    return Approach(
+        objective=objective,
+        theta=theta,
+        moved=moved,
+        certified=False,
+        look=look,
+        hessian=hessian,
+        gap=gap,
+        size=before,
+    )
 
 
 def _surrogate_step(
-    look: _Objective, start: Array, slope: Array, slope_gap: Array, hessian: Array, gap: Array | None
+    look: _Objective, start: Array, slope: Array, slope_gap: Array, hessian: Array, gap: Array
 ) -> Array:
     """To the minimiser of the look's objective, with the gaps to slope and curvature of all records."""
     way, now, before = np.zeros_like(start), slope, np.inf
-    noise = start.size / look.sums.num_records
-    enough = 0.1 * (math.sqrt(noise) if gap is None else noise)  # further digits are lost to sampling
+    enough = 0.1 * start.size / look.sums.num_records  # further digits are lost to sampling
     solve_with = _factored(hessian)
     if solve_with is None:
         return way
@@ -283,16 +272,20 @@ def _surrogate_step(
         way, before = way + step, length
         if length <= enough * float(np.linalg.norm(way)):
             break
-        now = look.slope(start + way, quick=True) + slope_gap
-        if gap is not None:
-            now += (gap @ way.ravel()).reshape(way.shape)
+        now = look.slope(start + way, quick=True) + slope_gap + (gap @ way.ravel()).reshape(way.shape)
     return way
 
 
-def _descend(objective: _Objective, theta: Array, *, loose: bool) -> Array:
-    """Damped quasi-Newton steps until |g| is certified; for subsamples until a step is small beside noise."""
-    slope, hessian = objective.slope_and_hessian(theta, quick=True)
-    exact = False  # whether the curvature was taken at theta itself, for all records in full precision
+def _descend(objective: _Objective, theta: Array, *, loose: bool, hessian: Array | None = None) -> Array:
+    """Damped quasi-Newton steps until |g| is certified; for subsamples until a step is small beside noise.
+
+    ``hessian`` is about that at theta, if known.
+    """
+    if hessian is None:
+        slope, hessian = objective.slope_and_hessian(theta, quick=True)
+    else:
+        slope = objective.slope(theta, quick=True)
+    exact, fall = False, 1.0  # whether the curvature was taken at theta itself, of all records, in full
     for _ in range(MAX_STEPS):
         size = float(np.linalg.norm(slope))
         if exact and not loose and objective.certified(theta, size, precise=False):
@@ -306,12 +299,18 @@ def _descend(objective: _Objective, theta: Array, *, loose: bool) -> Array:
         # -g.step is |step|^2 in units of the curvature, the sampling error about factor times g.size.
         if loose and -float(slope.ravel() @ step.ravel()) <= 0.01 * slope.size * objective.sums.factor:
             return theta + step
-        tried, new_slope, fall = _damped(objective, theta, step, size, damp=exact)
-        if objective.certified(tried, float(np.linalg.norm(new_slope)), precise=objective.precise):
+        quick = loose or (size > objective.residual and fall * size > LAST * objective.residual)
+        tried, new_slope, fall = _damped(objective, theta, step, size, damp=exact, quick=quick)
+        if not quick and objective.certified(
+            tried, float(np.linalg.norm(new_slope)), precise=objective.precise
+        ):
             return tried
         if fall <= GOOD_FALL:
             hessian = _bfgs(hessian, (tried - theta).ravel(), (new_slope - slope).ravel())
             theta, slope, exact = tried, new_slope, False
+        elif fall <= FAIR_FALL:
+            theta, slope, exact = tried, new_slope, False
+            hessian = objective.ridged(objective.sums.curvature(theta))
         else:
             if fall < 1.0:
                 theta = tried
@@ -321,13 +320,13 @@ def _descend(objective: _Objective, theta: Array, *, loose: bool) -> Array:
 
 
 def _damped(
-    objective: _Objective, theta: Array, step: Array, size: float, *, damp: bool
+    objective: _Objective, theta: Array, step: Array, size: float, *, damp: bool, quick: bool
 ) -> tuple[Array, Array, float]:
     """The point after the step, its gradient, and by what factor the gradient fell; halved if ``damp``."""
     length = 1.0
     while True:
         tried = theta + length * step
-        slope = objective.slope(tried)
+        slope = objective.slope(tried, quick=quick)
         fall = float(np.linalg.norm(slope)) / max(size, 1e-300)
         if not damp or fall <= 1.0 - 0.1 * length:
             return tried, slope, fall

@@ -3,7 +3,7 @@
 
 A ``Sums`` gives, at parameters theta (q, p), the gradient sum_i omega_i f'_i z_i (q, p) and the curvature
 sum_i omega_i f''_i (x) z_i z_i' (qp, qp) of a table of ``Rows``, wherever they lie. ``Slope`` and
-``SlopeAndCurvature`` are the kernels: they walk over a block in pieces that stay in cache.
+``Curvature`` are the kernels: they walk over a block in pieces that stay in cache.
 
 Guarantee:
     ``gradient`` is within ``rounding(length)`` of the exact sum at any theta of Euclidean norm ``length``,
@@ -41,12 +41,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onedraw.private import Withheld
-from onedraw.tables.base import Table
+from onedraw.tables.base import Table, Together
 from onedraw.tilted.losses import Loss
 from onedraw.tilted.weights import Rows
 from onedraw.types import Array
@@ -89,8 +89,14 @@ class Sums(Withheld):
 
     def gradient_and_curvature(self, theta: Array, *, quick: bool = False) -> tuple[Array, Array]:
         """The gradient and the curvature (qp, qp); if ``quick`` for directions only, in half precision."""
-        slope, total = self.table.sum(SlopeAndCurvature(self.loss, theta, quick))
+        kernels = Slope(self.loss, theta, quick=quick), Curvature(self.loss, theta, quick)
+        (slope,), (total,) = Together.split(self.table.sum(Together(kernels)))
         return self.factor * slope, self.factor * squared(total)
+
+    def curvature(self, theta: Array) -> Array:
+        """The curvature (qp, qp) for directions only, in half precision."""
+        (total,) = self.table.sum(Curvature(self.loss, theta, quick=True))
+        return self.factor * squared(total)
 
     @property
     def can_be_precise(self) -> bool:
@@ -103,12 +109,17 @@ class Sums(Withheld):
         return self.factor * self.num_records * bound
 
     def subsamples(self, sizes: list[int], rng: np.random.Generator) -> list[Sums]:
-        """Sums of so many records of the look, chosen at random, each counted as often as makes up for it."""
-        found, look = [], self.table.look(rng)
+        """Sums of so many records chosen at random, each counted as often as makes up for it.
+
+        Always the same places: whom they show decides how soon a minimiser is found, and nothing else. Of a
+        table elsewhere they are places of its look, the only part that ``rng`` may choose.
+        """
+        held: Any = self.table if self.table.in_memory else self.table.look(rng)
+        places, found = np.random.default_rng(0), []
         for size in sizes:
-            part = look
-            if len(look) > size:
-                part = look.take(np.sort(rng.choice(len(look), size, replace=False, shuffle=False)))
+            part = held
+            if len(held) > size:
+                part = held.take(np.sort(places.choice(len(held), size, replace=False, shuffle=False)))
             found.append(Sums(loss=self.loss, table=part, factor=self.factor * self.num_records / len(part)))
         return found
 
@@ -152,29 +163,26 @@ class Slope:
 
 
 @dataclass(frozen=True)
-class SlopeAndCurvature:
-    """The gradient (q, p) and the upper blocks of the curvature (q, q, p, p); if ``quick`` as fast as can be,
-    the latter in half precision."""
+class Curvature:
+    """The upper blocks of the curvature (q, q, p, p) of a block; if ``quick`` in half precision."""
 
     loss: Loss
     theta: Array
     quick: bool = False
 
-    def __call__(self, rows: Rows) -> tuple[Array, Array]:
+    def __call__(self, rows: Rows) -> tuple[Array]:
         q, p = self.theta.shape
         line = _Line(rows, self.theta, p if self.quick else COLUMNS)
-        chunks, total = [], np.zeros((q, q, p, p))
-        pieces = _pieces(rows)
-        room = np.empty(
-            (len(pieces[0].features), p) if pieces else (0, p), np.float32 if self.quick else None
-        )
+        total, pieces = np.zeros((q, q, p, p)), _pieces(rows)
+        most = len(pieces[0].features) if pieces else 0
+        # With one predictor the intercept is added by itself: rows of the length of the features are quicker.
+        columns = rows.features.shape[1] if q == 1 else p
+        room = np.empty((most, columns), np.float32 if self.quick else np.float64)
         for part in pieces:
-            x = part.features
-            eta = line.predictor(x, part.offset)
-            slope, curvature = self.loss.slope_and_curvature(part.response, eta)
-            chunks.append(_chunk_sums(x, _times_weight(slope, part), len(x) if self.quick else CHUNK))
-            _add_curvature(total, x, _times_weight(curvature, part), room[: len(x)])
-        return line.scaled(_pairwise_sum(chunks, self.theta.shape)), line.scaled(line.scaled(total, axis=-2))
+            eta = line.predictor(part.features, part.offset)
+            curvature = _times_weight(self.loss.slope_and_curvature(part.response, eta)[1], part)
+            _add_curvature(total, part.features, curvature, room[: len(part.features)])
+        return (line.scaled(line.scaled(total, axis=-2)),)
 
 
 def squared(total: Array) -> Array:
@@ -221,8 +229,7 @@ class _Line:
         return sums
 
 
-@dataclass(frozen=True, eq=False)
-class _Piece:
+class _Piece(NamedTuple):
     features: Array
     response: Any
     weight: Array | None
@@ -252,6 +259,8 @@ def _times_weight(values: Array, piece: _Piece) -> Array:
 def _chunk_sums(x: Array, slope: Array, chunk: int) -> tuple[Array, Array]:
     """Sums (chunks, q, d) of slopes times features and (chunks, q) of slopes, ``chunk`` rows each."""
     slope = slope.reshape(len(x), -1)
+    if chunk >= len(x):
+        return (slope.T @ x)[None], slope.sum(axis=0)[None]
     q, whole = slope.shape[1], len(x) // chunk * chunk
     left = slope[:whole].reshape(whole // chunk, chunk, q).swapaxes(1, 2)
     products, sums = left @ x[:whole].reshape(whole // chunk, chunk, x.shape[1]), left.sum(axis=2)
@@ -281,10 +290,14 @@ def _add_curvature(total: Array, x: Array, curvature: Array, room: Array) -> Non
     """Add sum_i f''_i (x) x_i x_i' to ``total`` (q, q, p, p), its upper blocks only; x_i with its 1."""
     d = x.shape[1]
     if curvature.ndim == 1:
-        root = np.sqrt(curvature, dtype=room.dtype)
-        np.multiply(x, root[:, None], out=room[:, :d], casting="same_kind")
-        room[:, d:] = root[:, None]
-        total[0, 0] += room.T @ room  # a product of a matrix with itself costs half of another one
+        root, inner = np.sqrt(curvature, dtype=room.dtype), total[0, 0]
+        room[:] = x
+        room *= root[:, None]
+        inner[:d, :d] += room.T @ room  # a product of a matrix with itself costs half of another one
+        if len(inner) > d:
+            inner[d, :d] += root @ room
+            inner[:d, d] = inner[d, :d]
+            inner[d, d] += root @ root
         return
     room[:, :d], room[:, d:] = x, 1.0
     curvature = curvature.astype(room.dtype, copy=False)

@@ -163,8 +163,8 @@ def counts_of_sizes(features: Array) -> AnyArray:
             place[here] >>= _HALF_OCTAVES
             place[here] += first
         else:  # in fewer steps, at the price of a place for every float, of either sign
-            room[here] = part
-            np.right_shift(room[here].view(np.uint64), _HALF_OCTAVES, out=place[here].view(np.uint64))
+            bits = np.ascontiguousarray(part).view(np.uint64)
+            np.right_shift(bits, _HALF_OCTAVES, out=place[here].view(np.uint64))
         total += np.bincount(place[here].ravel(), minlength=total.size).reshape(total.shape)
     if d == 1:
         both = total.reshape(2, _FLOATS).sum(axis=0)
