@@ -166,7 +166,7 @@ class NormalMixture:
 
 
 def _roots(covariances: Array) -> Array:
-    """F (K, p, p) with F F' the covariances, which rounding may have made indefinite where one is very long."""
+    """F (K, p, p) with F F' the covariances, which rounding may have made indefinite."""
     try:
         return np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
     except np.linalg.LinAlgError:
