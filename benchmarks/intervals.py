@@ -320,8 +320,9 @@ def main() -> None:
     records = read(arguments.out)
     print(pooled(records), table(records), sep="\n\n")
     if arguments.write:
-        write_section(PAGE, "intervals-pooled", pooled(records))
-        write_section(PAGE, "intervals", table(records))
+        section = "categories" if arguments.grid == "categories" else "intervals"
+        write_section(PAGE, f"{section}-pooled", pooled(records))
+        write_section(PAGE, section, table(records))
 
 
 if __name__ == "__main__":

@@ -85,3 +85,10 @@ def test_contrasts_that_are_not_independent_rows_are_refused():
         ONE.wald(np.array([[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]]))
     with pytest.raises(InvalidInput, match="0 < level < 1"):
         ONE.interval(95.0)
+
+
+def test_a_component_that_rounding_made_indefinite_has_draws():
+    wide = np.array([[1e18, 1e9], [1e9, 1.0 - 1e-6]])
+    law = NormalMixture(means=np.zeros((2, 2)), covariances=np.stack([np.eye(2), wide]))
+    assert np.isfinite(law.draws).all()
+    assert np.isfinite(law.wald(np.eye(2)).p_value)

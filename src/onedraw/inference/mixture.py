@@ -77,7 +77,7 @@ class NormalMixture:
     def draws(self) -> Array:
         """At least ``DRAWS`` draws, the same number from every component and always the same ones."""
         rng = np.random.default_rng(self.seed)
-        factor = np.linalg.cholesky(self.covariances)
+        factor = _roots(self.covariances)
         each = -(-DRAWS // len(self.means))
         noise = rng.standard_normal((len(self.means), each, self.dim))
         return np.asarray(self.means[:, None] + noise @ factor.transpose(0, 2, 1)).reshape(-1, self.dim)
@@ -163,3 +163,12 @@ class NormalMixture:
                 f"{np.shape(contrasts)}. Give one row per contrast."
             )
         return rows
+
+
+def _roots(covariances: Array) -> Array:
+    """F (K, p, p) with F F' the covariances, which rounding may have made indefinite."""
+    try:
+        return np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(0.5 * (covariances + covariances.transpose(0, 2, 1)))
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :], dtype=np.float64)
