@@ -102,6 +102,21 @@ def test_the_residual_is_certified(seed):
         assert exact_gradient(sums, theta, 2.0, tilt) <= residual
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_point_is_certified_by_the_gradient_it_has_and_by_no_other(seed):
+    """Points around the minimiser whose exact gradient is 0.9 and 1.1 times the residual."""
+    sums, tilt = problem(Logistic(), n=400, seed=seed)
+    best, residual = solved(sums, tilt, residual=1e-10), 1e-4
+    objective = solver._Objective(sums=sums, ridge=2.0, tilt=tilt, residual=residual)
+    way = np.random.default_rng(seed).normal(size=best.shape)
+    per_length = exact_gradient(sums, best + 1e-6 * way, 2.0, tilt) / 1e-6
+    for share, certified in ((0.9, True), (1.1, False)):
+        point = best + share * residual / per_length * way
+        size = float(np.linalg.norm(objective.slope(point)))
+        assert size == pytest.approx(share * residual, rel=1e-2)
+        assert objective.certified(point, size, precise=objective.precise) is certified
+
+
 def test_the_rounding_bound_covers_the_error_of_the_gradient_and_is_of_use():
     sums, _ = problem(Logistic(), n=500)
     zero = np.zeros((1, 4))
