@@ -135,6 +135,30 @@ def test_choices_within_choices_are_taken_in_one_pass_or_begun_anew(outer, inner
     assert table.scans - before <= 1 + (outer != 1.0) + 2 * (inner != 1.0)
 
 
+@pytest.mark.parametrize("within", [False, True])
+def test_noise_of_a_choice_is_never_that_of_the_next_stage(within, table):
+    """A choice that asks the generator itself while it is confirmed; also beside a choice within it."""
+    rng, chosen_with, drawn = np.random.default_rng(0), [], []
+
+    def chosen(sums):
+        chosen_with.append(rng.random())
+        return rounded(sums) if within else chosen_with[-1]
+
+    def stage(choice, left):
+        if within:  # the inner choice is foreseen wrongly, and begun anew
+            return staged(left, total, rounded, last, rng, guess=7)
+        return last(choice, left)
+
+    def last(choice, left):
+        tilt = rng.random()
+        left.sum(total)
+        drawn.append((tilt, rng.random()))
+
+    staged(table, total, chosen, stage, rng)
+    assert len(chosen_with) == 2
+    assert not {number for pair in drawn for number in pair} & set(chosen_with)
+
+
 def test_noise_is_drawn_once_for_a_choice_and_its_foresight():
     noise = Drawn(np.random.default_rng(0))
     first = [noise.gumbel(size=3), noise.gumbel(size=2)]

@@ -12,7 +12,8 @@ Guarantee:
     choice that is only foreseen is never published, and ``staged`` does not return before it was confirmed.
     Whether it is confirmed depends on the records, the look and the noise of the choice, and not on what the
     next stage draws. So, given the choice, that has the law which the guarantee of the next stage assumes;
-    nothing is published of what it drew for a choice that was not made.
+    nothing is published of what it drew for a choice that was not made. A seeded generator goes back to where
+    the next stage began, unless a choice has asked it for noise since: no number serves two stages.
 
 >>> import numpy as np
 >>> from onedraw.design import Observed
@@ -25,6 +26,7 @@ Guarantee:
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
@@ -59,7 +61,7 @@ def staged(
     if guess is None:
         look = table.look(rng)
         guess = chosen(scaled_up(look.sum(kernel), table.shape[0] / len(look)))
-    choice = _Choice(table=table, kernel=kernel, chosen=chosen, foreseen=guess)
+    choice = _Choice(table=table, kernel=kernel, chosen=chosen, foreseen=guess, rng=rng)
     before = _state(rng)
     try:
         found = then(guess, Foreseen(held=table, choice=choice))
@@ -71,15 +73,15 @@ def staged(
         otherwise: T = error.value
     else:
         return found
-    if before is not None:
-        rng.bit_generator.state = before
+    if before is not None and not choice.drew:
+        rng.bit_generator.state = pickle.loads(before)
     return then(otherwise, table)
 
 
-def _state(rng: np.random.Generator) -> Any:
+def _state(rng: np.random.Generator) -> bytes | None:
     """Of a seeded generator, so that a seed gives the release of memory; a secure one cannot go back."""
     try:
-        return rng.bit_generator.state
+        return pickle.dumps(rng.bit_generator.state)
     except TypeError:
         return None
 
@@ -97,11 +99,21 @@ class _Choice(Withheld):
     kernel: Kernel
     chosen: Callable[[Sums], Any]
     foreseen: Any
+    rng: np.random.Generator
     confirmed: bool = False
+    own: bool = False
+    """Whether confirming it has asked the generator for noise."""
+
+    @property
+    def drew(self) -> bool:
+        """Whether confirming it, or a choice around it, has asked the generator for noise."""
+        return self.own or (isinstance(self.table, Foreseen) and self.table.choice.drew)
 
     def confirm(self, sums: Sums) -> None:
         """Raise if the choice is not the one that was foreseen."""
+        before = _state(self.rng)
         value = self.chosen(sums)
+        self.own = self.own or _state(self.rng) != before
         if value is not self.foreseen and value != self.foreseen:
             raise _Otherwise(self, value)
         self.confirmed = True

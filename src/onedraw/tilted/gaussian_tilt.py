@@ -4,9 +4,10 @@
 b ~ N(0, sigma^2 I), gradients of Euclidean norm at most a L, a in [0, 1] the relative score, mu = L/sigma,
 k = sup omega |z|_2^2 / ridge, and H_mu(e) = Phi(-e/mu + mu/2) - e^e Phi(-e/mu - mu/2), the Gaussian's curve.
 
-Guarantee (``tilt_delta``), m rows a person, one sum over what each row may do:
-    logistic:   replace-one  sum_ij C(m,i) C(m,j) H_{(i+j) mu}(epsilon - (m-i) k),
-                add/remove   sum_i  C(m,i) H_{i mu}(epsilon - (m-i) k),              if m k <= epsilon;
+Guarantee (``tilt_delta``), m rows a person, one sum over what each row may do, h = (1 + 2 c) k for the
+logistic loss with c times Brier's score:
+    logistic:   replace-one  sum_ij C(m,i) C(m,j) H_{(i+j) mu}(epsilon - (m-i) h),
+                add/remove   sum_i  C(m,i) H_{i mu}(epsilon - (m-i) h),              if m h <= epsilon;
     log-cosh:   replace-one  sum_i  C(m,i) 2^i 2^m H_{(i+m) mu}(epsilon - 2 (m-i) k),
                 add/remove   sum_i  C(m,i) 2^i H_{i mu}(epsilon - 2 (m-i) k),        if 2 m k <= epsilon;
     others:     replace-one  sum_ij over corners, H_{(i+j) mu}(epsilon - m D),
@@ -16,9 +17,9 @@ Guarantee (``tilt_delta``), m rows a person, one sum over what each row may do:
 the log ratio of determinants, g the difference of gradients: convex in g. Take one row, of the first data set
 only, first; let phi be the Gaussian part as a function of its score, all else fixed.
 Logistic: g moves along a segment a v, v fixed by (y, z), a in [0, 1]; phi is convex, and the determinant
-adds at most k a (1-a). If phi(1) - phi(0) >= k, then phi(a) + k a (1-a) <= phi(0) + a (phi(1)-phi(0)) + k a
-(1-a) <= phi(1). Otherwise it is <= phi(0) + k a + k a (1-a) <= phi(0) + k. So the row counts as a constant
-shift v, or as none with k lost.
+adds at most k f'' <= h (1-a) [``losses``]. If phi(1) - phi(0) >= h, then phi(a) + h (1-a) <= phi(0) + a
+(phi(1)-phi(0)) + h (1-a) <= phi(1). Otherwise it is <= phi(0) + a h + h (1-a) = phi(0) + h. So the row counts
+as a constant shift v, or as none with h lost.
 Log-cosh: a in [-1, 1], the determinant adds k (1-a^2). For a >= 0: if phi(1) - phi(0) >= 2k, then phi(a) +
 k (1-a)(1+a) <= phi(1); otherwise <= phi(0) + 2 k a + k (1-a^2) <= phi(0) + 2k. Likewise for a < 0. So the row
 counts as a shift v, as -v, or as none with 2k lost.

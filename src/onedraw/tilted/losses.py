@@ -110,6 +110,9 @@ class Loss(Protocol):
         ...
 
 
+LEAST_BRIER = 1e-3
+
+
 @dataclass(frozen=True, kw_only=True)
 class Logistic:
     """log(1 + exp(eta)) - y eta + ``brier`` (pi - y)^2 for y in {0, 1}, pi = 1/(1 + exp(-eta))."""
@@ -124,8 +127,11 @@ class Logistic:
     corners: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.brier <= 0.5:
-            raise InvalidInput(f"Expected 0 <= brier <= 0.5, where the loss is convex, got {self.brier!r}.")
+        if self.brier != 0.0 and not LEAST_BRIER <= self.brier <= 0.5:
+            raise InvalidInput(
+                f"Expected brier=0, or {LEAST_BRIER:g} <= brier <= 0.5, where the loss is convex with roots "
+                f"far apart, got brier={self.brier!r}."
+            )
 
     @property
     def curvature_bound(self) -> float:
@@ -226,6 +232,10 @@ class LogCosh:
         return np.asarray(np.tanh(relative, out=relative))
 
 
+FIXED = np.linspace(0.0, 1.0, 17)
+"""Places beside the roots: the bounds hold within a per cent or two even if a root were lost."""
+
+
 @cache
 def _logistic_polynomials(brier: float) -> tuple[Polynomial, Polynomial]:
     """a and f'' of the logistic loss, in q = |pi - y|."""
@@ -239,7 +249,7 @@ def _joint_logistic(brier: float, u: float, k: float) -> float:
     steepness, product, change = _derivatives(brier)
     # The real parts of all roots: none is lost to rounding, and every place in [0, 1] is a record's.
     places = np.roots(u * steepness + u * k * product + k * change).real
-    places = np.append(np.clip(places, 0.0, 1.0), 1.0)
+    places = np.concatenate([np.clip(places, 0.0, 1.0), FIXED])
     return _rounded_up(float((u * score(places) + np.log1p(k * curvature(places))).max()))
 
 
@@ -253,8 +263,9 @@ def _derivatives(brier: float) -> tuple[Array, Array, Array]:
 
 
 def _largest(polynomial: Polynomial) -> float:
-    """Its largest value on [0, 1], where it is 0 at both ends."""
-    return _rounded_up(float(polynomial(np.clip(polynomial.deriv().roots().real, 0.0, 1.0)).max()))
+    """Its largest value on [0, 1]."""
+    places = np.concatenate([np.clip(polynomial.deriv().roots().real, 0.0, 1.0), FIXED])
+    return _rounded_up(float(polynomial(places).max()))
 
 
 def _probability(eta: Array) -> Array:

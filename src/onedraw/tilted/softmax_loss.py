@@ -128,7 +128,7 @@ def _joint_loss(classes: int, u: float, k: float) -> float:
         before, share = share, float(number @ (x * w))
         if abs(share - before) < 1e-13:
             break
-    return float(bound * (1.0 + 1e-13))
+    return float(bound * (1.0 + 1e-13) + 1e-14)  # large terms cancel in it
 
 
 def _stationary(room: Array, k: float, share: float) -> tuple[Array, Array]:
