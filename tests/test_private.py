@@ -58,7 +58,7 @@ def holders():
         "sums": Sums(loss=Logistic(), table=rows),
         "solution": Solution(theta=table, taken=((np.diag(array),),)),
         "approach": Approach(objective=None, theta=table, moved=table, certified=False),
-        "choice": (choice := _Choice(table=rows, kernel=list, chosen=list, foreseen=PLANTED)),
+        "choice": (choice := _Choice(table=rows, kernel=list, chosen=list, foreseen=PLANTED, rng=PLANTED)),
         "foreseen": Foreseen(held=rows, choice=choice),
         "noise": Drawn(PLANTED),
         "counts": Counted(up_to=array, num_values=int(PLANTED)),
