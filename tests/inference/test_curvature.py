@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Normal means, the curvature of normal rows and its gradient, against quadrature and finite differences."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
@@ -41,11 +43,15 @@ def test_the_logistic_normal_means_agree_with_quadrature(centre, variance):
     means = LogisticWeight().normal_means(*places)[:, 0]
     assert means[0] == pytest.approx(mean_of(special.expit), abs=2e-6)
     assert means[1] == pytest.approx(mean_of(spread), abs=1e-5)
+
+    def weighted(x, c, power):
+        return spread(x) * (1 + 2 * c * spread(x)) ** power
+
     for c in (0.2, 0.5):  # the mean and the variance of (pi - y)(1 + 2 c pi (1 - pi)), pi the truth
         weight = LogisticWeight(brier=c).normal_means(*places)[1, 0]
-        assert weight == pytest.approx(mean_of(lambda x: spread(x) * (1 + 2 * c * spread(x))), abs=1e-5)  # noqa: B023
+        assert weight == pytest.approx(mean_of(partial(weighted, c=c, power=1)), abs=1e-5)
         square = LogisticVariance(brier=c).normal_means(*places)[1, 0]
-        assert square == pytest.approx(mean_of(lambda x: spread(x) * (1 + 2 * c * spread(x)) ** 2), abs=1e-5)  # noqa: B023
+        assert square == pytest.approx(mean_of(partial(weighted, c=c, power=2)), abs=1e-5)
 
 
 @pytest.mark.parametrize("weight", WEIGHTS, ids=lambda w: type(w).__name__)

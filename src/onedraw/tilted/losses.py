@@ -257,9 +257,11 @@ def _joint_logistic(brier: float, u: float, k: float) -> float:
 def _derivatives(brier: float) -> tuple[Array, Array, Array]:
     """Coefficients of a', a' f'' and d f''/dq, the highest power first, all of the same length."""
     score, curvature = _logistic_polynomials(brier)
-    parts = [part.coef[::-1] for part in (score.deriv(), score.deriv() * curvature, curvature.deriv())]
+    asked = (score.deriv(), score.deriv() * curvature, curvature.deriv())
+    parts = [np.asarray(part.coef[::-1], dtype=np.float64) for part in asked]
     size = max(len(part) for part in parts)
-    return tuple(np.pad(part, (size - len(part), 0)) for part in parts)  # type: ignore[return-value]
+    steepness, product, change = (np.pad(part, (size - len(part), 0)) for part in parts)
+    return steepness, product, change
 
 
 def _largest(polynomial: Polynomial) -> float:
