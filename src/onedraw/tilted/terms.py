@@ -39,8 +39,8 @@ for each entry of a row from which on it is taken. With little information a lar
 near zero, which is closer to coefficients of order one; the largest, at no price, loses too much of large
 ones."""
 LARGEST_RAW_PRICE = 0.2
-"""However many predictors: a share that grew with the classes would leave nothing at eleven. Of 10, 15, 20, 25
-and 30%, 20% was the best or within a few per mille of it for three classes with two and five features and
+"""However many predictors: a share that grew with the classes would leave nothing at eleven. Of 10, 15, 20,
+25 and 30%, 20% was the best or within a few per mille of it for three classes with two and five features and
 1,000 records."""
 CORRECTED_PRICE = 0.05
 CORRECTED_FROM = 0.05
