@@ -10,7 +10,7 @@ from scipy import special, stats
 import onedraw
 from onedraw.errors import InvalidInput
 from onedraw.families.categorical import contrast_basis
-from onedraw.inference import ClassWeight, LogisticWeight, NormalTilt, Released
+from onedraw.inference import ClassWeight, EfficientScore, LogisticWeight, NormalTilt, Released
 from onedraw.inference.classes import _or_nan, nodes
 from onedraw.inference.components import solved
 from onedraw.inference.curvature import row_law
@@ -59,6 +59,31 @@ def test_the_curvature_and_the_score_are_those_of_normal_rows():
     law = row_law(ClassWeight(classes=3), one_cell(moments[None]), theta.reshape(1, 4))
     np.testing.assert_allclose(law.score[0], score.ravel(), atol=0.005)
     np.testing.assert_allclose(law.curvature[0], curvature, atol=0.005)
+
+
+def test_the_truth_is_found_from_the_mean_score_with_briers_score():
+    """Of a fit at other parameters than the truth, by the definition, over the nodes of one feature."""
+    count, points = 700.0, nodes(1, 256)
+    rows, mass = np.column_stack([np.ones(256), 0.3 + 0.8 * points[:, 0]]), np.full(256, count / 256)
+    fit, truth = np.array([[-0.4, 0.9], [0.6, 0.5]]), np.array([[-0.1, 0.5], [0.3, 0.8]])
+    basis = contrast_basis(3)
+    seen, true = (special.softmax(rows @ each.T @ basis.T, axis=1) for each in (fit, truth))
+    bent = seen[:, :, None] * (np.eye(3) - seen[:, None, :])  # V in classes
+    scores = ((np.eye(3) + 0.5 * bent) @ (true - seen)[:, :, None])[:, :, 0]
+    shift = (scores @ basis).T @ (rows * mass[:, None])
+    cell = one_cell((rows.T @ rows / 256)[None])
+    weight = ClassWeight(classes=3, brier=0.5)
+    found = solved(weight, cell, np.array([count]), fit.reshape(1, 4), shift.reshape(1, 4))
+    np.testing.assert_allclose(found.point[0], truth.ravel(), atol=1e-6)
+    variance = basis.T @ (true[:, :, None] * (np.eye(3) - true[:, None, :])) @ basis
+    steeper = variance + 0.5 * variance @ variance
+    slope = np.einsum("n,nab,ni,nj->aibj", mass, steeper, rows, rows).reshape(4, 4)
+    np.testing.assert_allclose(found.slope[0], slope, atol=1e-3)
+    information = softmax_sums(rows, mass, truth)[1]
+    np.testing.assert_allclose(found.curvature[0], information, atol=1e-3)
+    score = EfficientScore().covariances(found, np.random.default_rng(0))
+    error = found.inverse @ score @ found.inverse
+    np.testing.assert_allclose(error[0], np.linalg.inv(information), rtol=1e-4)
 
 
 def test_two_classes_agree_with_the_logistic_formula():

@@ -189,9 +189,22 @@ def test_categories_that_were_not_studied_have_no_intervals_and_none_are_paid_fo
         assert "categories" in by_default.remark
 
 
+@pytest.mark.parametrize(("count", "refused"), [(5, True), (4, False)])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_an_indicator_for_each_of_many_categories_has_no_intervals(count, refused, intercept):
+    """As ``0 + town`` gives them; the parts of a spline look alike and are no categories."""
+    names = [*(f"C(town)[{k}]" for k in range(count)), *(f"bs(age, df=6)[{k}]" for k in range(1, 7))]
+    options = {"fit_intercept": intercept, "feature_bounds": ((0.0, 1.0),) * len(names)}
+    model = RegressionModel(family=Bernoulli(), features=tuple(names), **options)
+    found = TiltedFit().calibrate(Request(epsilon=1.0), Shape(model=model, num_records=10**6))
+    assert (found.terms_of_curvature is None) is refused
+    assert ("'C(town)' has 5 categories" in found.remark) is refused
+
+
 @pytest.mark.parametrize(("count", "refused"), [(4, True), (3, False)])
-def test_products_with_many_indicators_have_no_intervals(count, refused):
-    names = [f"town[T.{k}]" for k in range(count)]
+@pytest.mark.parametrize("of", ["T.", ""])
+def test_products_with_many_indicators_have_no_intervals(count, refused, of):
+    names = [f"town[{of}{k}]" for k in range(count)]
     model = RegressionModel(family=Bernoulli(), features=(*names, "age", *(f"{n}:age" for n in names)))
     shape = Shape(model=model, num_records=10**6)
     found = TiltedFit().calibrate(Request(epsilon=1.0), shape)

@@ -31,8 +31,13 @@ LOSSES = [
     CappedCounts(cap=3, dispersion=1.5),
     Softmax(classes=3),
     Softmax(classes=5),
+    Softmax(classes=3, brier=0.5),
+    Softmax(classes=5, brier=0.5),
 ]
-NAMES = ["logistic", "with_brier", "log_cosh", "poisson", "negative_binomial", "softmax_3", "softmax_5"]
+NAMES = [
+    *("logistic", "with_brier", "log_cosh", "poisson", "negative_binomial", "softmax_3", "softmax_5"),
+    *("softmax_3_with_brier", "softmax_5_with_brier"),
+]
 
 
 def designs(geometry, parallel=False):

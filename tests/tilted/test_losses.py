@@ -76,14 +76,19 @@ def test_curvature_is_the_derivative_of_the_slope_and_stays_within_its_bound(los
     assert wide <= loss.curvature_bound <= 1.002 * wide
 
 
+BRIER = pytest.mark.parametrize("brier", [0.0, 0.5])
+
+
+@BRIER
 @pytest.mark.parametrize("classes", [3, 5])
-def test_the_softmax_slope_and_curvature_are_those_of_the_log_probability(classes):
-    loss, rng = Softmax(classes=classes), np.random.default_rng(0)
+def test_the_softmax_slope_and_curvature_are_those_of_both_scores(classes, brier):
+    loss, rng = Softmax(classes=classes, brier=brier), np.random.default_rng(0)
     eta, y = rng.normal(size=(7, classes - 1)) * 2.0, rng.integers(classes, size=7).astype(float)
 
     def value(eta):
-        logits = eta @ contrast_basis(classes).T
-        return special.logsumexp(logits, axis=1) - logits[np.arange(7), y.astype(int)]
+        logits, one = eta @ contrast_basis(classes).T, np.eye(classes)[y.astype(int)]
+        score = ((special.softmax(logits, axis=1) - one) ** 2).sum(axis=1)
+        return special.logsumexp(logits, axis=1) - (logits * one).sum(axis=1) + 0.5 * brier * score
 
     slope, curvature = loss.slope_and_curvature(y, eta)
     assert loss.slope(y, eta) == pytest.approx(slope)
@@ -101,8 +106,10 @@ def test_slopes_stay_finite_and_bounded_at_any_predictor():
             slope, curvature = loss.slope_and_curvature(np.full(5, y), far)
             assert (np.abs(slope) <= loss.score_bound).all()
             assert np.isfinite(curvature).all()
-    slope, _ = Softmax(classes=3).slope_and_curvature(np.zeros(5), np.column_stack([far, -far]) / 2)
-    assert (np.linalg.norm(slope, axis=1) <= math.sqrt(2.0) * (1 + 1e-12)).all()
+    for brier in (0.0, 0.5):
+        loss = Softmax(classes=3, brier=brier)
+        slope, _ = loss.slope_and_curvature(np.zeros(5), np.column_stack([far, -far]) / 2)
+        assert (np.linalg.norm(slope, axis=1) <= math.sqrt(2.0) * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize("u", [0.05, 0.5, 3.0])
@@ -120,19 +127,30 @@ def test_the_joint_bound_is_the_supremum_over_one_record(loss, u, ratio):
     assert found * (1.0 - 1e-12) <= loss.joint_loss(u, k) <= found * 1.002
 
 
-@pytest.mark.parametrize("classes", [3, 4, 5, 6])
-def test_the_softmax_joint_bound_is_the_supremum_over_all_probabilities(classes):
-    rng, u, k = np.random.default_rng(0), 0.45, 0.8
+def hessian(pi, brier):
+    """In classes (n, K, K), of records of class 0: the Jacobian of (I + c V)(pi - e) by the product rule."""
+    eye, gap = np.eye(pi.shape[1]), pi - np.eye(pi.shape[1])[0]
+    v = pi[:, :, None] * (eye - pi[:, None, :])
+    # V r = pi r - pi (pi.r), so its change with pi alone, along the columns of V, is
+    dot = (pi * gap).sum(axis=1)[:, None, None]
+    change = gap[:, :, None] * v - pi[:, :, None] * (gap[:, None, :] @ v) - dot * v
+    return v + brier * (change + v @ v)
+
+
+@pytest.mark.parametrize(("u", "k"), [(0.45, 0.8), (0.42, 0.26), (2.0, 30.0)])
+@BRIER
+@pytest.mark.parametrize("classes", [3, 4, 6])
+def test_the_softmax_joint_bound_is_the_supremum_over_all_probabilities(classes, brier, u, k):
+    rng = np.random.default_rng(0)
 
     def determinant(pi):
-        return np.linalg.slogdet(np.eye(classes) + k * (pi[:, :, None] * (np.eye(classes) - pi[:, None, :])))[
-            1
-        ]
+        return np.linalg.slogdet(np.eye(classes) + k * hessian(pi, brier))[1]
 
     def value(pi):
-        return (1.0 - pi[:, 0]) * u + determinant(pi)
+        own = pi[:, 0] * (1.0 + (pi**2).sum(axis=1) - 2.0 * pi[:, 0])
+        return (1.0 - pi[:, 0] + brier * own) * u + determinant(pi)
 
-    pi, loss = rng.dirichlet(np.full(classes, 0.7), size=20_000), Softmax(classes=classes)
+    pi, loss = rng.dirichlet(np.full(classes, 0.7), size=20_000), Softmax(classes=classes, brier=brier)
     tried = value(pi)
     best = [
         -optimize.minimize(
@@ -142,6 +160,47 @@ def test_the_softmax_joint_bound_is_the_supremum_over_all_probabilities(classes)
     ]
     assert max(tried.max(), *best) * (1 - 1e-12) <= loss.joint_loss(u, k) <= max(best) * 1.0001
     assert determinant(pi).max() <= loss.determinant_bound(k) + 1e-12
+
+
+@BRIER
+@pytest.mark.parametrize("classes", [3, 4, 6])
+def test_the_softmax_curvature_is_convex_and_within_its_bounds(classes, brier):
+    """The largest eigenvalue is that of two classes alone, so that no other bound would do."""
+    rng, loss = np.random.default_rng(1), Softmax(classes=classes, brier=brier)
+    pi = np.concatenate([rng.dirichlet(np.full(classes, a), size=10_000) for a in (0.1, 0.5, 2.0, 30.0)])
+    two = np.zeros((2001, classes))
+    two[:, 0] = np.linspace(0.0, 1.0, 2001)
+    two[:, 1] = 1.0 - two[:, 0]
+    alike = np.full((2001, classes), 1.0 / (classes - 1))
+    alike *= 1.0 - two[:, :1]
+    alike[:, 0] = two[:, 0]
+    curvature = hessian(np.concatenate([pi, two, alike]), brier)
+    values = np.linalg.eigvalsh(0.5 * (curvature + curvature.transpose(0, 2, 1)))
+    assert values.min() >= -1e-12
+    assert values.max() <= loss.curvature_bound <= values.max() * (1 + 1e-6)
+    traces = values.sum(axis=1)
+    assert traces.max() <= loss.trace_bound <= traces.max() * (1 + 1e-6)
+
+
+def test_the_released_curvature_of_classes_is_the_information_whatever_the_class():
+    rng, loss = np.random.default_rng(2), Softmax(classes=4, brier=0.5)
+    eta = rng.normal(size=(6, 3))
+    basis, pi = contrast_basis(4), special.softmax(eta @ contrast_basis(4).T, axis=1)
+    expected = basis.T @ (pi[:, :, None] * (np.eye(4) - pi[:, None, :])) @ basis
+    for y in range(4):
+        assert loss.information.slope_and_curvature(np.full(6, float(y)), eta)[1] == pytest.approx(expected)
+    mean = sum(
+        pi[:, y, None, None] * loss.slope_and_curvature(np.full(6, float(y)), eta)[1] for y in range(4)
+    )
+    assert mean == pytest.approx(expected + 0.5 * expected @ expected)
+    for k in range(6):
+        assert loss.steepness(eta[k]) == pytest.approx(np.trace(mean[k]) / np.trace(expected[k]))
+
+
+@pytest.mark.parametrize("brier", [-0.1, 0.51, 1e-9])
+def test_a_share_of_briers_score_that_is_not_convex_is_refused(brier):
+    with pytest.raises(InvalidInput, match="brier"):
+        Softmax(classes=3, brier=brier)
 
 
 def test_the_curvature_of_logistic_and_log_cosh_is_free_up_to_the_stated_ratio_and_not_beyond():

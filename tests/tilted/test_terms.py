@@ -89,7 +89,7 @@ def test_information_is_never_taken_from_private_numbers():
         (Logistic(), None, True, 0.1),
         (CappedCounts(cap=3), 100_000, False, 0.05),
         (CappedCounts(cap=3), 100_000, True, 0.1),
-        (Softmax(classes=3), 1_000, True, 0.15),
+        (Softmax(classes=3), 1_000, True, 0.2),
         (Softmax(classes=3), 100_000, True, 0.2),
         (Softmax(classes=3), 10_000, False, 0.15),
         (Softmax(classes=4), 10_000, False, 0.2),

@@ -6,7 +6,7 @@ from onedraw.inference.from_release import Inference, infer, infer_many
 from onedraw.inference.layout import Layout
 from onedraw.inference.mixture import NormalMixture, WaldTest
 from onedraw.inference.released import NormalTilt, Released, TiltLaw
-from onedraw.inference.score import DispersedScore, ModelScore, RobustScore, ScoreLaw
+from onedraw.inference.score import DispersedScore, EfficientScore, ModelScore, RobustScore, ScoreLaw
 from onedraw.inference.weight import (
     ConstantWeight,
     CountVariance,
@@ -23,6 +23,7 @@ __all__ = [
     "CountVariance",
     "CountWeight",
     "DispersedScore",
+    "EfficientScore",
     "ExponentialWeight",
     "Inference",
     "Layout",

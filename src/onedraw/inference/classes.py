@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The curvature and the expected score of three or more classes, as functions of the moments of the rows.
 
-With K classes a record has q = K - 1 predictors eta = theta z in orthonormal contrasts B (logits B eta), its
-score is B'(pi - e_y) (x) z and its curvature V (x) z z', V = B'(diag pi - pi pi')B. Their means over rows
-that are normal in every cell (``rows``) have no closed form, so they are means over ``nodes``: z = m + F g,
-Sigma = F F', with fixed points g whose second moments are exactly the identity and whose odd moments vanish.
-What is linear or quadratic in z alone is therefore exact; the rest is as accurate as ``NODES`` normal points
-are.
+With K classes a record has q = K - 1 predictors eta = theta z in orthonormal contrasts B (logits B eta). Let
+V = B'(diag pi - pi pi')B. The released curvature is that of the log loss, V (x) z z': Fisher's information.
+With c times Brier's score in the loss (``tilted.softmax_loss``) a record's score is (1 + c V) B'(pi - e_y)
+(x) z. Where pi are those of a fit and the truth has others, pi*, its mean is (1 + c V) B'(pi - pi*) (x) z,
+and near pi* = pi it changes by (V + c V^2) (x) z z' with the true parameters: ``jacobian``.
+
+Means over rows that are normal in every cell (``rows``) have no closed form, so they are means over
+``nodes``: z = m + F g, Sigma = F F', with fixed points g whose second moments are exactly the identity and
+whose odd moments vanish. What is linear or quadratic in z alone is therefore exact; the rest is as accurate
+as ``NODES`` normal points are.
 
 All K (K-1)/2 blocks of the curvature follow from one law of rows. Rows that are not normal bend them apart:
 that is ``misfit``.
@@ -29,6 +33,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from scipy import optimize, special
 
 from onedraw._validate import whole
 from onedraw.families.categorical import contrast_basis
@@ -44,9 +49,10 @@ BLOCK = 16
 
 @dataclass(frozen=True, kw_only=True)
 class ClassWeight:
-    """The softmax of ``classes`` classes in sum-to-zero contrasts."""
+    """The softmax of ``classes`` classes in sum-to-zero contrasts, fitted with ``brier`` of Brier's score."""
 
     classes: int
+    brier: float = 0.0
 
     def __post_init__(self) -> None:
         whole(minimum=2, classes=self.classes)
@@ -58,20 +64,26 @@ class ClassWeight:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassRowLaw:
-    """A batch (B) of laws of rows at parameters (q p,)."""
+    """A batch (B) of laws of rows at parameters (q p,), the score that of a fit at ``fitted``."""
 
-    classes: int
+    weight: ClassWeight
     rows: Rows
     theta: Array  # (B, q p)
+    fitted: Array  # (B, q p)
 
     @property
     def curvature(self) -> Array:
         """E V (x) z z' (B, q p, q p)."""
-        return np.concatenate([block.curvature() for block in self._blocks])
+        return np.concatenate([block.curvature(block.variance) for block in self._blocks])
+
+    @property
+    def jacobian(self) -> Array:
+        """E (V + c V^2) (x) z z' (B, q p, q p)."""
+        return np.concatenate([block.curvature(block.steeper) for block in self._blocks])
 
     @property
     def score(self) -> Array:
-        """E B' pi (x) z (B, q p)."""
+        """E (1 + c V) B' pi (x) z (B, q p), V at the parameters of the fit and pi at ``theta``."""
         return np.concatenate([block.score() for block in self._blocks])
 
     def pullback(self, gradient: Array) -> RowsGradient:
@@ -118,14 +130,15 @@ class ClassRowLaw:
 
     @cached_property
     def _blocks(self) -> list[_Block]:
-        theta, points = self.theta.reshape(len(self.theta), -1, self.rows.size), self._points
-        out = []
+        theta, fitted = (each.reshape(len(each), -1, self.rows.size) for each in (self.theta, self.fitted))
+        points, out = self._points, []
         for rows in _slices(len(theta)):
             weight, mean = self.rows.weight[rows], self.rows.mean[rows]
             places = np.repeat(mean.transpose(0, 2, 1), len(points), axis=2)
             places[:, self.rows.free] += np.tile(self._factor[rows] @ points.T, weight.shape[1])
             mass = np.repeat(weight, len(points), axis=1) / len(points)
-            out.append(_Block(classes=self.classes, rows=places, mass=mass, theta=theta[rows]))
+            each = {"theta": theta[rows], "fitted": fitted[rows]}
+            out.append(_Block(weight=self.weight, rows=places, mass=mass, **each))
         return out
 
 
@@ -140,13 +153,14 @@ class _Block:
     Nodes come last in every array. V is symmetric, so its entries are those of the pairs a <= b.
     """
 
-    classes: int
+    weight: ClassWeight
     rows: Array  # (b, p, N)
     mass: Array  # (b, N)
     theta: Array  # (b, q, p)
+    fitted: Array  # (b, q, p)
 
-    def curvature(self) -> Array:
-        z, q, variance = self.rows, self.classes - 1, self._variance * self.mass[:, None]
+    def curvature(self, variance: Array) -> Array:
+        z, q, variance = self.rows, self.weight.predictors, variance * self.mass[:, None]
         batch, p, _ = z.shape
         out, across = np.empty((batch, q, p, q, p)), z.transpose(0, 2, 1)
         for k, (a, b) in enumerate(self._pairs):
@@ -154,7 +168,11 @@ class _Block:
         return out.reshape(batch, q * p, q * p)
 
     def score(self) -> Array:
-        found = (self._means * self.mass[:, None]) @ self.rows.transpose(0, 2, 1)
+        scored = self._probabilities
+        if self.weight.brier:
+            fitted = self._at(self.fitted)
+            scored = scored + self.weight.brier * fitted * (scored - (fitted * scored).sum(1, keepdims=True))
+        found = (self._basis.T @ scored * self.mass[:, None]) @ self.rows.transpose(0, 2, 1)
         return np.asarray(found).reshape(len(found), -1)
 
     def by_nodes(self, gradient: Array) -> tuple[Array, Array]:
@@ -163,9 +181,9 @@ class _Block:
         With S_ab = G_ab + G_ba (G_aa alone on the diagonal) a node of mass 1 adds dl = sum over pairs of
         dV_ab z'S_ab z + 2 V_ab z'S_ab dz, and V_ab = pi.(B_a B_b) - (pi.B_a)(pi.B_b).
         """
-        z, pi, means, variance = self.rows, self._probabilities, self._means, self._variance
+        z, pi, means, variance = self.rows, self._probabilities, self._means, self.variance
         batch, p, _ = z.shape
-        basis, blocks = contrast_basis(self.classes), gradient.reshape(batch, -1, p, self.classes - 1, p)
+        basis, blocks = self._basis, gradient.reshape(batch, -1, p, self.weight.predictors, p)
         by_rows, squares, by_means = np.zeros_like(z), np.empty_like(variance), np.zeros_like(means)
         for k, (a, b) in enumerate(self._pairs):
             part = blocks[:, a, :, b]
@@ -181,19 +199,25 @@ class _Block:
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
-        q = self.classes - 1
+        q = self.weight.predictors
         return [(a, b) for a in range(q) for b in range(a, q)]
+
+    @property
+    def _basis(self) -> Array:
+        return contrast_basis(self.weight.classes)
 
     @property
     def _products(self) -> Array:
         """B_a B_b of all pairs (pairs, K)."""
-        basis = contrast_basis(self.classes)
-        return np.stack([basis[:, a] * basis[:, b] for a, b in self._pairs])
+        return np.stack([self._basis[:, a] * self._basis[:, b] for a, b in self._pairs])
 
     @cached_property
     def _probabilities(self) -> Array:
-        """(b, K, N)."""
-        values = (contrast_basis(self.classes) @ self.theta) @ self.rows
+        return self._at(self.theta)
+
+    def _at(self, theta: Array) -> Array:
+        """Probabilities (b, K, N)."""
+        values = (self._basis @ theta) @ self.rows
         values -= values.max(axis=1, keepdims=True)
         np.exp(values, out=values)
         values /= values.sum(axis=1, keepdims=True)
@@ -202,10 +226,20 @@ class _Block:
     @cached_property
     def _means(self) -> Array:
         """(b, q, N): pi in contrasts."""
-        return np.asarray(contrast_basis(self.classes).T @ self._probabilities)
+        return np.asarray(self._basis.T @ self._probabilities)
+
+    @property
+    def steeper(self) -> Array:
+        """V + c V^2 of all pairs (b, pairs, N)."""
+        out, place = self.variance.copy(), {pair: k for k, pair in enumerate(self._pairs)}
+        for k, (a, b) in enumerate(self._pairs):
+            for e in range(self.weight.predictors if self.weight.brier else 0):
+                first, second = place[min(a, e), max(a, e)], place[min(e, b), max(e, b)]
+                out[:, k] += self.weight.brier * self.variance[:, first] * self.variance[:, second]
+        return out
 
     @cached_property
-    def _variance(self) -> Array:
+    def variance(self) -> Array:
         """V_ab of all pairs (b, pairs, N)."""
         out = self._products @ self._probabilities
         for k, (a, b) in enumerate(self._pairs):
@@ -225,20 +259,26 @@ def _or_nan(function: Callable[..., Any], matrices: Array) -> Array:
         return out
 
 
-def class_row_law(weight: ClassWeight, rows: Rows, theta: Array) -> ClassRowLaw:
+def class_row_law(
+    weight: ClassWeight, rows: Rows, theta: Array, fitted: Array | None = None
+) -> ClassRowLaw:
     """The law of ``rows`` at ``theta`` (B, q p), as ``curvature.row_law``."""
-    return ClassRowLaw(classes=weight.classes, rows=rows, theta=theta)
+    return ClassRowLaw(weight=weight, rows=rows, theta=theta, fitted=theta if fitted is None else fitted)
 
 
 @lru_cache(maxsize=16)
 def nodes(free: int, count: int) -> Array:
     """Fixed points (N, free) with second moments I: normal ones and their mirror images; one where none vary.
 
-    There are ``count`` of them, or more if so many columns need them.
+    There are ``count`` of them, or more if so many columns need them. They are normal quantiles of multiples
+    of the powers of 1/g, g^(free + 1) = g + 1, modulo 1 [Roberts 2018], which lie more evenly than random
+    ones: with 256 of them errors are a tenth at one column, a third at two, nine tenths at ten.
     """
     if not free:
         return np.zeros((1, 0))
     half = max(count // 2, 2 * free)
-    points = np.random.default_rng(0).standard_normal((half, free))
+    golden = optimize.brentq(lambda g: g ** (free + 1) - g - 1.0, 1.0, 2.0, xtol=1e-15)
+    powers = golden ** -np.arange(1.0, free + 1.0)
+    points = special.ndtri((0.5 + np.outer(np.arange(1, half + 1), powers)) % 1.0)
     points = np.linalg.solve(np.linalg.cholesky(points.T @ points / half), points.T).T
     return np.concatenate([points, -points])

@@ -8,10 +8,11 @@ the score is -S, S of mean 0 and covariance K. With the expected score of the ro
 
 Given (rows, count, b) the equation is solved for theta* at S = 0 by Newton's method: no linearisation at the
 released point, which the ridge pulls towards theta_0, where the curvature is another. S moves the solution by
-H^-1 S, H the curvature *at the solution*, so theta* is normal with covariance H^-1 K H^-1 (``score``).
+H^-1 S, H the derivative of the expected score *at the solution*, so theta* is normal with covariance H^-1 K
+H^-1 (``score``). H is the curvature, or for classes a little more than the released one (``classes``).
 
-Where the curvature is L G L' and not the L L' of the rows (``misfit``), a shift t moves the parameters by
-L^-T G^-1 L^-1 t to first order, which is what L G^-1 L^-1 t does to those of the rows: this is solved for.
+Where H is L G L' and not the L L' of the rows (``misfit``), a shift t moves the parameters by L^-T G^-1 L^-1
+t to first order, which is what L G^-1 L^-1 t does to those of the rows: this is solved for.
 
 >>> import numpy as np
 >>> from onedraw.inference.weight import ConstantWeight
@@ -55,18 +56,26 @@ class Solved:
     ratio: Array | None = None  # (B, n, n), G of ``misfit``
 
     @cached_property
-    def curvature(self) -> Array:
+    def slope(self) -> Array:
         """H (B, n, n), a sum over records."""
-        out = self.count[:, None, None] * self.law.curvature
-        if self.ratio is None:
-            return np.asarray(out)
-        factor = np.linalg.cholesky(out)
-        return np.asarray(factor @ self.ratio @ factor.transpose(0, 2, 1))
+        return self._summed(self.law.jacobian)
 
     @cached_property
     def inverse(self) -> Array:
         """H^-1 (B, n, n)."""
-        return np.asarray(np.linalg.inv(self.curvature), dtype=np.float64)
+        return np.asarray(np.linalg.inv(self.slope), dtype=np.float64)
+
+    @property
+    def curvature(self) -> Array:
+        """What is released of the fit, at the solution (B, n, n)."""
+        return self._summed(self.law.curvature)
+
+    def _summed(self, each: Array) -> Array:
+        out = self.count[:, None, None] * each
+        if self.ratio is None:
+            return np.asarray(out)
+        factor = np.linalg.cholesky(out)
+        return np.asarray(factor @ self.ratio @ factor.transpose(0, 2, 1))
 
 
 def solved(
@@ -84,17 +93,17 @@ def solved(
     """
     law = row_law(weight, rows, theta)
     if ratio is not None:
-        factor = np.linalg.cholesky(law.curvature)
+        factor = np.linalg.cholesky(law.jacobian)
         shift = (factor @ np.linalg.solve(ratio, np.linalg.solve(factor, shift[:, :, None])))[:, :, 0]
     target = law.score + shift / count[:, None]
     point = theta.copy()
     for _ in range(ITERATIONS):
         gap = (target - law.score)[:, :, None]
-        step = np.asarray(np.linalg.solve(law.curvature, gap)[:, :, 0], dtype=np.float64)
+        step = np.asarray(np.linalg.solve(law.jacobian, gap)[:, :, 0], dtype=np.float64)
         length = _length(step, rows)
         way = point - theta + step * np.minimum(1.0, LONGEST / length)[:, None]
         point = theta + way * np.minimum(1.0, FARTHEST / _length(way, rows))[:, None]
-        law = row_law(weight, rows, point)
+        law = row_law(weight, rows, point, fitted=theta)
         if length.max() < SETTLED:
             break
     return Solved(point=point, law=law, count=count, ratio=ratio)

@@ -57,6 +57,11 @@ class RowLaw:
         return np.asarray(within + between + cross + cross.transpose(0, 2, 1) + square)
 
     @property
+    def jacobian(self) -> Array:
+        """The derivative of the score by theta (B, p, p)."""
+        return self.curvature
+
+    @property
     def score(self) -> Array:
         """E mu z (B, p)."""
         before, e0, *_ = self.rows.weight * self.means
@@ -89,10 +94,16 @@ class RowLaw:
         )
 
 
-def row_law(weight: Weight | ClassWeight, rows: Rows, theta: Array) -> RowLaw | ClassRowLaw:
-    """The law of ``rows`` at ``theta`` (B, p); several classes have parameters (B, q p)."""
+def row_law(
+    weight: Weight | ClassWeight, rows: Rows, theta: Array, *, fitted: Array | None = None
+) -> RowLaw | ClassRowLaw:
+    """The law of ``rows`` at ``theta`` (B, p); several classes have parameters (B, q p).
+
+    ``fitted`` are the parameters of the fit whose score is meant, ``theta`` itself by default; with one
+    predictor the score is taken as a function of ``theta`` alone.
+    """
     if isinstance(weight, ClassWeight):
-        return class_row_law(weight, rows, theta)
+        return class_row_law(weight, rows, theta, fitted)
     slope = (rows.covariance @ theta[:, :, None])[:, :, 0]
     centre = (rows.mean @ theta[:, :, None])[:, :, 0]
     variance = np.broadcast_to((slope * theta).sum(1, keepdims=True), centre.shape)

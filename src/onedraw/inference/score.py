@@ -8,6 +8,11 @@ power: too wide by no more than the weights lose.
 *Model.* Var(f'|z) is a function V of the predictor. Two classes: s (1 + 2 c s)^2, s = pi (1 - pi), for a loss
 with c times Brier's score; v = s + 2 c s^2 is the mean of f'' over y at the truth, and the released curvature
 is that of the responses seen. For c = 0 both are s, K = H.
+*Classes*, three or more: I = sum V (x) z z' is released, H = sum (V + c V^2) (x) z z', and K = sum V (1 + c
+V)^2 (x) z z'. H^-1 K H^-1 is at least I^-1 [Gauss, Markov] and at most (1 + m)^2/(4 m) of it, m = 1 + c/2 the
+largest eigenvalue of 1 + c V [Kantorovich; Marshall & Olkin 1990]: for c = 1/2 standard errors are at most
+0.6% more, and were 0.3% more at the most in simulated tables. So K = H I^-1 H, and rows that are not normal
+cost nothing there: I is what the release shows.
 Capped counts: V = Var min(Y, cap), which is at most v for Poisson counts, as v = Cov(min(Y, cap), Y) and
 Y - min(Y, cap) grows with Y; for the negative binomial it may be more.
 
@@ -71,6 +76,14 @@ class ModelScore:
             return truth.curvature
         law = row_law(self.variance, truth.law.rows, truth.point)
         return np.asarray(truth.count[:, None, None] * law.curvature)
+
+
+@dataclass(frozen=True)
+class EfficientScore:
+    """K = H I^-1 H: estimates vary by the inverse of the information I, the released curvature."""
+
+    def covariances(self, truth: Solved, rng: np.random.Generator) -> Array:
+        return np.asarray(truth.slope @ np.linalg.solve(truth.curvature, truth.slope))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,7 +58,7 @@ from onedraw.tilted.quantiles import Drawn
 from onedraw.tilted.recipes import RECIPES, Fitted, recipe_of
 from onedraw.tilted.scores import ScoreProducts, TotalScore
 from onedraw.tilted.solver import AtPoint
-from onedraw.tilted.sums import Curvature
+from onedraw.tilted.sums import information
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.units import UnitTerms
 from onedraw.tilted.unpulled import unpulled
@@ -296,8 +296,8 @@ class TiltedFit(Mechanism):
         if self.terms_of_curvature is None:
             return ()
         if self.inference == ROBUST:
-            return (Curvature, ScoreProducts)
-        return (Curvature, TotalScore) if self.model.family.has_scale else (Curvature,)
+            return (information, ScoreProducts)
+        return (information, TotalScore) if self.model.family.has_scale else (information,)
 
     def _curvature(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
         """The noisy curvature at the released parameters, in units of the working rows."""
@@ -307,7 +307,7 @@ class TiltedFit(Mechanism):
         elif self.model.family.has_scale:
             statistics = self._dispersion(found, terms.part(DISPERSION_SHARE), rng)
             terms = terms.part(1.0 - DISPERSION_SHARE)
-        loss, dim = found.loss, found.table.shape[1]
+        loss, dim = found.loss.information, found.table.shape[1]
         law = self._matrix_law(dim * loss.num_predictors, dim * loss.trace_bound, loss.curvature_bound, terms)
         return statistics | _matrix("curvature", law.release(found.curvature, rng))
 
@@ -322,10 +322,11 @@ class TiltedFit(Mechanism):
         size = found.theta.size
         upper = np.zeros((size, size))
         upper[np.triu_indices(size)] = statistics["curvature"].array()
+        middle = found.theta[:, -1] if self.model.fit_intercept else np.zeros(len(found.theta))
         corrected = unpulled(
             found.theta.ravel(),
             found.centre.ravel(),
-            found.calibration.ridge,
+            found.calibration.ridge / found.loss.steepness(middle),
             upper + np.triu(upper, 1).T,
             noise=statistics["curvature_sd"].values[-1 if size > 1 else 0],
         )

@@ -39,6 +39,7 @@ from scipy import special
 
 from onedraw._validate import positive, whole
 from onedraw.records import FARTHEST
+from onedraw.tilted.losses import ReleasedItself
 from onedraw.types import Array
 
 LOWEST = -25.0
@@ -48,7 +49,7 @@ LARGEST = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class CappedCounts:
+class CappedCounts(ReleasedItself):
     """The loss with score G(eta) - min(y, cap); ``dispersion`` is r, None for Poisson."""
 
     cap: int

@@ -37,7 +37,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -93,6 +93,15 @@ class Loss(Protocol):
         """The multiple of k that a row of score 0 loses under a Gaussian tilt; None if nothing is known."""
         ...
 
+    @property
+    def information(self) -> Loss:
+        """The loss whose curvature at the fit is released: this one, or another of the same probabilities."""
+        ...
+
+    def steepness(self, eta: Array) -> float:
+        """About how many times as steep as ``information`` it is, where predictors are near eta (q,)."""
+        ...
+
     def joint_loss(self, u: float, k: float) -> float:
         """An upper bound of sup a u + log det(I + k f'')."""
         ...
@@ -110,11 +119,25 @@ class Loss(Protocol):
         ...
 
 
+L = TypeVar("L")
+
+
+class ReleasedItself:
+    """A loss whose own curvature is released."""
+
+    @property
+    def information(self: L) -> L:
+        return self
+
+    def steepness(self, eta: Array) -> float:
+        return 1.0
+
+
 LEAST_BRIER = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Logistic:
+class Logistic(ReleasedItself):
     """log(1 + exp(eta)) - y eta + ``brier`` (pi - y)^2 for y in {0, 1}, pi = 1/(1 + exp(-eta))."""
 
     brier: float = 0.0
@@ -183,7 +206,7 @@ class Logistic:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogCosh:
+class LogCosh(ReleasedItself):
     """cut^2 log cosh((y - eta)/cut): least squares near zero, absolute errors far out, smooth in between."""
 
     cut: float

@@ -9,8 +9,8 @@ Guarantee:
     epsilon-DP (or (epsilon, delta)-DP) for each recipe as a whole: the stages use parts of epsilon and delta
     that add up, each private given what was published before [sequential composition].
 
-*Classes.* One fit; two classes with half of Brier's score in the loss (``losses``). *Counts.* A cap near a
-quantile of the counts (of the counts themselves, whatever their exposures), then a fit of the capped counts.
+*Classes.* One fit, with half of Brier's score in the loss (``losses``, ``softmax_loss``). *Counts.* A cap
+near a quantile of the counts (whatever their exposures), then a fit of the capped counts.
 *Linear.* Four stages, see ``linear``.
 
 >>> import numpy as np
@@ -48,7 +48,7 @@ from onedraw.tilted.losses import Logistic, Loss
 from onedraw.tilted.quantiles import CapCounts, Counted, Drawn, cap_of_counts
 from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.solver import AtPoint
-from onedraw.tilted.sums import Curvature, Sums, squared
+from onedraw.tilted.sums import Sums, information, squared
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
@@ -57,7 +57,7 @@ TAUS = ((0.05, 0.8), (0.003, 0.9), (0.0, 0.98))
 """Of which quantile of the counts the cap is, by the noise of the fit (``Terms.noise``) from which on it is
 taken: a small cap where noise is most of the error, a large one where losing what is above it is."""
 BRIER = 0.5
-"""Of Brier's score in the loss of two classes: the most that leaves it convex. Its score is as large as that
+"""Of Brier's score in the loss of classes: the most that leaves it convex. Its score is as large as that
 of the log loss and its slope up to a quarter larger, which is a quarter less noise in units of the slope."""
 NATS_CAP = 20.0
 """n epsilon of the choice of a cap, times the share of counts above it: what tells it from larger ones."""
@@ -89,8 +89,8 @@ class Fitted:
 
     @property
     def curvature(self) -> Array:
-        """The curvature (qp, qp) at the released parameters. Not published."""
-        return squared(self.summed(Curvature)[0])
+        """The curvature (qp, qp) of ``loss.information`` at the released parameters. Not published."""
+        return squared(self.summed(information)[0])
 
 
 class Recipe(Protocol):
@@ -232,7 +232,7 @@ class LinearStages:
 def _classes(model: RegressionModel) -> Recipe:
     classes = model.family.num_predictors + 1
     if classes > 2:
-        return OneFit(Softmax(classes=classes))
+        return OneFit(Softmax(classes=classes, brier=BRIER), published={"brier": BRIER})
     return OneFit(Logistic(brier=BRIER), published={"brier": BRIER})
 
 

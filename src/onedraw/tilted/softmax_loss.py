@@ -1,32 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
 """The softmax loss of K classes in K - 1 orthonormal sum-to-zero contrasts: logits = B eta.
 
-f' = B'(pi - e_y), f'' = B'(diag pi - pi pi')B, pi the class probabilities. B is the basis of
-``families.categorical``, so that parameters mean the same everywhere.
+f = -log pi_y + (c/2) |pi - e_y|^2, pi the class probabilities and c = ``brier`` in [0, 1/2]: the log loss and
+Brier's score, two proper scores, as in ``losses`` for two classes. B is that of ``families.categorical``, so
+that parameters mean the same everywhere. With V = diag pi - pi pi', r = |pi|^2 and t = pi_y - r,
+
+    f' = B' s,    s = (I + c V)(pi - e_y):    s_j = pi_j (1 + c (t + pi_j))               for j != y,
+    f'' = B' (sum over j of c_j (e_j - pi)(e_j - pi)') B,
+                                              c_j = pi_j (1 + c t + 2 c pi_j) - c pi_y [j = y].
 
 Guarantee:
-    A record's gradient is (pi - e_y) (x) omega z. With |omega z| at most 1 in the norm for rows, it moves the
-    log density of ``class_law.ClassNormLaw`` by at most a u, u = 1/scale and a = 1 - pi_y; its length is at
-    most sqrt(2) a |omega z|_2. ``joint_loss(u, k)`` bounds a u + log det(I + k f'').
-    The curvature omega f'' (x) z z' that a record adds is positive semidefinite, of trace at most p (1 -
-    1/K) for omega |z|_2^2 <= p, and of entries at most 1/2 in size, diagonal ones in [0, 1/2], for omega
-    |z|_inf^2 <= 1: what ``tilted.curvature`` needs.
+    f is convex. A record's gradient is s (x) omega z. With |omega z| at most 1 in the norm for rows, it moves
+    the log density of ``class_law.ClassNormLaw`` by at most a u, u = 1/scale and a = |s_y| <= 1; its length
+    is at most sqrt(2) a |omega z|_2. ``joint_loss(u, k)`` bounds a u + log det(I + k f'').
+    The curvature omega f'' (x) z z' that a record adds is positive semidefinite, of trace at most
+    ``trace_bound`` p for omega |z|_2^2 <= p, and of entries at most ``curvature_bound`` in size, diagonal
+    ones not negative, for omega |z|_inf^2 <= 1: what ``tilted.curvature`` needs.
 
-*Proof of the last.* The trace is tr f'' omega |z|_2^2, and tr f'' = tr (diag pi - pi pi') = 1 - |pi|^2, as B
-B' differs from the identity by what the ones span, which diag pi - pi pi' maps to 0. An entry is omega
-f''_ab z_i z_j; f''_aa is the variance of B_ya over y ~ pi, at most a quarter of the squared range of the
-column, and two entries of a unit vector differ by sqrt(2) at most; |f''_ab|^2 <= f''_aa f''_bb. []
-*Proof.* |pi - e_y|^2 = a^2 + sum over the others of pi_k^2 <= 2 a^2.
-*Joint bound.* a is linear in pi, and det(I + k (diag pi - pi pi')) = prod (1 + k pi_j) S, S = sum pi_j/(1 +
-k pi_j) [matrix determinant lemma], has a concave logarithm: pi -> diag pi - pi pi' is concave and log det(I +
-k .) concave and increasing. Log S <= log s - 1 + S/s for any s > 0, so for any multiplier t of sum pi_j = 1
-the supremum is at most
+*Proof.* Let q = 1 - pi_y, and o = sum over j != y of pi_j^2, so that r = (1 - q)^2 + o and o <= q^2.
+Score: c r <= 1/2, so s_j >= 0 for j != y, and s_y = -(their sum). So the rows of the gradient have norms that
+add up to 2 a |omega z|, and |s|^2 <= a^2 + (their sum)^2 = 2 a^2. a = q + c (1 - q)(q^2 + o) <= q + 2 c q^2
+(1 - q) <= 1.
+Convex: c_j >= 0 for j != y; c_y = pi_y (1 - c - c r + 3 c pi_y), and r <= 1 - 2 pi_y + 2 pi_y^2, so c_y >=
+pi_y (1 - 2 c + 5 c pi_y - 2 c pi_y^2) >= 0.
+Entries: |f''_ab|^2 <= f''_aa f''_bb, and f''_aa = x' f'' x of a unit vector x = B_a in classes, whose entries
+are at most sqrt(2) apart. x' f'' x is convex in x and does not change if all entries move alike, so it is at
+most 2 x' f'' x at some x of zeros and ones: the classes S, without y as their complement gives the same. With
+P = pi(S) this is
 
-    log s - 1 + t + sum over j of  sup over x >= 0 of  c_j u x + log(1 + k x) + x/(s (1 + k x)) - t x,
+    P (1 - P) + c (1 - P)(2 - 3 P) o_S + c P (3 P - 1) o_rest + c P (1 - 2 P) pi_y,
 
-c_j = 0 for y and 1 for the others. Each is concave in x, and with w = 1/(1 + k x) stationary where w^2/s + k
-w = t - c_j u. The best s and t make it an equality. [] At a = 1 the curvature of the other classes remains: a
-price is due.
+o_S <= P^2 and o_rest in [pi_y^2, (1 - P)^2] the sums of squares. From 1/3 to 1/2 all three are best as large
+as they can be, o_rest = (1 - P)^2 and pi_y = 1 - P: two classes, with f'' of ``losses``. From 1/2 to 2/3 pi_y
+= 0 is, which gives less than P = 1/2 did: P (1 - P)(1 - c + 6 c P (1 - P)). Beyond, o_S = 0 and it is at most
+2/9 (1 + c/3). Below 1/3, P (1 - P) <= 2/9, o_S adds at most 2 c/27, and the rest c P ((1 - 2 P) v - (1 - 3 P)
+v^2), v = pi_y, at most 2 c/27 too: 8/27 at c = 1/2. All are below the bound for two classes, (1 + c/2)/4 or
+more.
+Determinant: let g be the unit contrast of y against the mean of the others. By Fischer's inequality and that
+of arithmetic and geometric means
+
+    log det(I + k f'') <= log(1 + k G) + (K - 2) log(1 + k T/(K - 2)),   G = g' f'' g, T = tr f'' - G,
+
+an equality where the others are equally likely. G = K/(K - 1) (c_y q^2 + (sum of the other c_j)(1 - q)^2) is
+linear in o; in T stands -4 c times the sum of the pi_j^3, which is at least o^2/q, and with this T is a
+quadratic of leading coefficient c (3 - 4/q) < 0. a is linear. So the sum of all three is concave in o, and at
+most its tangent at the least o, that of equally likely others; where the tangent falls, nothing is lost. What
+remains is a smooth function of q in [0, 1], ``_largest``. [] At a = 1 the curvature of the other classes
+remains: a price is due.
 
 >>> import numpy as np
 >>> loss = Softmax(classes=3)
@@ -37,28 +57,31 @@ array([[0.707, 0.408]])
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
 import numpy as np
-from scipy import optimize
+from numpy.typing import NDArray
 
 from onedraw._validate import whole
 from onedraw.families.categorical import contrast_basis
+from onedraw.tilted.losses import Logistic
 from onedraw.types import Array
 
-FIXED_POINT_STEPS = 100
+PLACES, FINER, ROUNDS = 512, 16, 4
+"""Intervals of [0, 1], and by how much, and how often, they are made smaller around each peak."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Softmax:
-    """Minus the log probability of the class y in {0, ..., classes - 1}."""
+    """-log pi_y + (``brier``/2) |pi - e_y|^2 of the class y in {0, ..., classes - 1}."""
 
     classes: int
+    brier: float = 0.0
 
     score_bound: ClassVar[float] = math.sqrt(2.0)
-    curvature_bound: ClassVar[float] = 0.5
     price: ClassVar[float] = 0.1
     escape_ratio: ClassVar[float | None] = None
     accuracy: ClassVar[float] = 1e-14
@@ -66,44 +89,71 @@ class Softmax:
 
     def __post_init__(self) -> None:
         whole(minimum=3, classes=self.classes)
+        Logistic(brier=self.brier)  # asks the same of it
 
     @property
     def num_predictors(self) -> int:
         return self.classes - 1
 
     @property
+    def curvature_bound(self) -> float:
+        return 2.0 * Logistic(brier=self.brier).curvature_bound
+
+    @property
     def trace_bound(self) -> float:
-        """1 - |pi|^2 is largest at equal probabilities."""
-        return 1.0 - 1.0 / self.classes
+        return _trace_bound(self.classes, self.brier)
 
     @property
     def corners(self) -> int:
+        """s is a mean of 0 and the e_j - e_y, j != y."""
         return self.classes - 1
 
+    @property
+    def information(self) -> Softmax:
+        """The log loss: its curvature B' V B is Fisher's information, and smaller, so it takes less noise."""
+        return Softmax(classes=self.classes)
+
+    def steepness(self, eta: Array) -> float:
+        """At the truth the mean of f'' is V + c V^2, in B: by how much more its trace is."""
+        _, variance = self.information.slope_and_curvature(np.zeros(1), eta[None])
+        return 1.0 + self.brier * float((variance[0] ** 2).sum() / max(variance[0].trace(), 1e-300))
+
     def determinant_bound(self, k: float) -> float:
-        """The trace of f'' is at most 1 - 1/K, and log(1 + k .) concave in each eigenvalue."""
-        q = self.classes - 1
-        return q * math.log1p(k / self.classes)
+        return self.joint_loss(0.0, k)
 
     def joint_loss(self, u: float, k: float) -> float:
-        return _joint_loss(self.classes, u, k)
+        return _joint_loss(self.classes, self.brier, u, k)
 
     def slope(self, y: Array, eta: Array) -> Array:
-        return self._score(y, self._probabilities(eta))
+        probabilities = self._probabilities(eta)
+        return self._score(y, probabilities, self._tendency(y, probabilities))
 
     def slope_and_curvature(self, y: Array, eta: Array) -> tuple[Array, Array]:
         basis, probabilities = contrast_basis(self.classes), self._probabilities(eta)
-        q = self.classes - 1
+        q, c = self.classes - 1, self.brier
         products = (basis[:, :, None] * basis[:, None, :]).reshape(self.classes, q * q)
-        mean = probabilities @ basis
-        curvature = (probabilities @ products).reshape(-1, q, q)
-        curvature -= mean[:, :, None] * mean[:, None, :]
-        return self._score(y, probabilities), curvature
+        tendency, mean = self._tendency(y, probabilities), probabilities @ basis
+        masses = probabilities * (1.0 + c * tendency + 2.0 * c * probabilities)
+        seen = _of_class(y)
+        masses[seen] -= c * probabilities[seen]
+        # sum c_j (b_j - mean)(b_j - mean)', b_j the rows of the basis
+        turned = (masses @ basis - 0.5 * masses.sum(axis=1, keepdims=True) * mean)[:, :, None]
+        curvature = (masses @ products).reshape(-1, q, q)
+        cross = turned * mean[:, None, :]
+        curvature -= cross
+        curvature -= cross.transpose(0, 2, 1)
+        return self._score(y, probabilities, tendency), curvature
 
-    def _score(self, y: Array, probabilities: Array) -> Array:
-        """Overwrites the probabilities."""
-        probabilities[np.arange(len(y)), y.astype(np.intp)] -= 1.0
-        return np.asarray(probabilities @ contrast_basis(self.classes))
+    def _tendency(self, y: Array, probabilities: Array) -> Array:
+        """t (n, 1)."""
+        of_class = probabilities[_of_class(y)]
+        return np.asarray(of_class - np.einsum("ij,ij->i", probabilities, probabilities))[:, None]
+
+    def _score(self, y: Array, probabilities: Array, tendency: Array) -> Array:
+        seen, c = _of_class(y), self.brier
+        score = probabilities * (1.0 + c * (tendency + probabilities))
+        score[seen] -= 1.0 + c * probabilities[seen]
+        return np.asarray(score @ contrast_basis(self.classes))
 
     def _probabilities(self, eta: Array) -> Array:
         logits = np.asarray(eta @ contrast_basis(self.classes).T)
@@ -113,25 +163,80 @@ class Softmax:
         return logits
 
 
+def _of_class(y: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where the class of each record stands."""
+    return np.arange(len(y)), y.astype(np.intp)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Bounds:
+    """a, G and T of the proof at q = 1 - pi_y and equally likely others, and their slopes in o."""
+
+    score: Array
+    along: Array
+    across: Array
+    slopes: tuple[Array, Array, Array]
+    room: Array  # by which o may grow
+
+    @classmethod
+    def at(cls, classes: int, brier: float, q: Array) -> _Bounds:
+        c, others, p = brier, classes - 1.0, 1.0 - q
+        o = q * q / others
+        both = p * p + o
+        own = p * (1.0 - c - c * both + 3.0 * c * p)
+        rest = q + c * q * q * p + c * o * (2.0 - q)
+        along = classes / others * (own * q * q + rest * p * p)
+        along_slope = classes / others * c * p * (2.0 - 3.0 * q)
+        # tr f'' = sum of c_j |e_j - pi|^2; the sum of the cubes is o^2/q = o q/others here
+        trace = own * (q * q + o) + (1.0 + both) * rest
+        trace -= 2.0 * o * (1.0 + c * p - c * both + 2.0 * c * q / others)
+        slope = own - c * p * (q * q + o) + rest + (1.0 + both) * c * (2.0 - q)
+        slope -= 2.0 * (1.0 + c * p - c * both - c * o) + 8.0 * c * q / others
+        return cls(
+            score=q + c * p * (q * q + o),
+            along=along,
+            across=trace - along,
+            slopes=(c * p, along_slope, slope - along_slope),
+            room=q * q - o,
+        )
+
+
 @cache
-def _joint_loss(classes: int, u: float, k: float) -> float:
-    cost, number = np.array([0.0, 1.0]), np.array([1.0, classes - 1.0])  # of y, and of the others
-    share = 1.0  # s of the proof, which may be any; the fixed point is the best one
-    for _ in range(FIXED_POINT_STEPS):
+def _joint_loss(classes: int, brier: float, u: float, k: float) -> float:
+    free = classes - 2.0
 
-        def excess(t: float, share: float = share) -> float:
-            return float(number @ _stationary(t - u * cost, k, share)[0]) - 1.0
+    def bound(q: Array) -> Array:
+        at = _Bounds.at(classes, brier, q)
+        score, along, across = at.slopes
+        value = u * at.score + np.log1p(k * at.along) + free * np.log1p(k * at.across / free)
+        slope = u * score + k * along / (1.0 + k * at.along) + k * across / (1.0 + k * at.across / free)
+        return np.asarray(value + at.room * np.maximum(slope, 0.0))
 
-        t = optimize.brentq(excess, u * (1.0 + 1e-15) + 1e-300, u + k + 1.0 / share, xtol=1e-15)
-        x, w = _stationary(t - u * cost, k, share)
-        bound = math.log(share) - 1.0 + t + float(number @ ((cost * u - t) * x - np.log(w) + x * w / share))
-        before, share = share, float(number @ (x * w))
-        if abs(share - before) < 1e-13:
-            break
-    return float(bound * (1.0 + 1e-13) + 1e-14)  # large terms cancel in it
+    return _largest(bound)
 
 
-def _stationary(room: Array, k: float, share: float) -> tuple[Array, Array]:
-    """x >= 0 and w = 1/(1 + k x) with w^2/share + k w = room, or x = 0 where it would be negative."""
-    w = np.minimum(2.0 * room / (k + np.sqrt(k * k + 4.0 * room / share)), 1.0)
-    return (1.0 / w - 1.0) / k, w
+@cache
+def _trace_bound(classes: int, brier: float) -> float:
+    def bound(q: Array) -> Array:
+        at = _Bounds.at(classes, brier, q)
+        return np.asarray(at.along + at.across + at.room * np.maximum(at.slopes[1] + at.slopes[2], 0.0))
+
+    return _largest(bound)
+
+
+def _largest(function: Callable[[Array], Array]) -> float:
+    """The largest value on [0, 1] of a function that bends at most a few times, and nowhere sharply upwards.
+
+    Around each peak of a grid a finer one is laid. A peak of second derivative -D is missed by D h^2/8 for
+    intervals h, 5e-7 in the end; one that lies between two places of the first grid, and above neither of
+    its neighbours, by no more with h = 1/``PLACES``.
+    """
+    places = np.linspace(0.0, 1.0, PLACES + 1)
+    padded = np.pad(function(places), 1, constant_values=-np.inf)
+    tops = places[(padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:])]
+    step = 1.0 / PLACES
+    for _ in range(ROUNDS - 1):
+        around = np.clip(tops[:, None] + step * np.linspace(-1.0, 1.0, 2 * FINER + 1), 0.0, 1.0)
+        values = function(around)
+        tops, step = around[np.arange(len(tops)), values.argmax(axis=1)], step / FINER
+    return float(values.max()) * (1.0 + 1e-9)

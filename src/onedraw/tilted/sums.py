@@ -185,6 +185,11 @@ class Curvature:
         return (line.scaled(line.scaled(total, axis=-2)),)
 
 
+def information(loss: Loss, theta: Array) -> Curvature:
+    """The curvature that is released of a fit."""
+    return Curvature(loss.information, theta)
+
+
 def squared(total: Array) -> Array:
     """The curvature (qp, qp) from its upper blocks."""
     q, _, p, _ = total.shape

@@ -31,7 +31,9 @@ from onedraw.types import Array
 
 STUDIED: tuple[str, ...] = (Bernoulli.name, Gaussian.name)
 """Families whose intervals with categories described by cells were measured (docs/uncertainty.md)."""
-TERM_LABEL = re.compile(r"\[T\.[^\]:]*\]")
+LABEL = re.compile(r"^((?!bs\().+)\[([^\[\]]*)\]$", re.DOTALL)
+"""A factor of a formula with its category, ``town[T.b]`` beside an intercept or ``town[b]`` without one; the
+parts of a spline, ``bs(age, df=4)[1]``, are none."""
 FEWEST_LEVELS, MOST_DESCRIBED, MOST_CELLS = 3, 12, 32
 """Categories of a column that is described by cells, and combinations of them: what was measured."""
 MOST_LEVELS = 4
@@ -77,7 +79,7 @@ def most_levels(model: Any) -> int:
 def too_many_levels(model: Any, *, robust: bool = False) -> str:
     """Why categories keep a fit from having intervals (or robust errors); empty if they do not."""
     found, kept = indicators(model.features), described(model)
-    levels = {name: len(places) + 1 for name, places in found.items()}
+    levels = {name: len(places) + 1 for name, places in found.items()} | _without_reference(model.features)
     many = {name: count for name, count in levels.items() if count > MOST_LEVELS}
     if not many:
         return _of_products(model.features)
@@ -90,7 +92,7 @@ def too_many_levels(model: Any, *, robust: bool = False) -> str:
             "the noise of a released curvature hides how nearly their indicators determine one another, and "
             "intervals would be too short."
         )
-    if not model.fit_intercept:
+    if not model.fit_intercept or name not in found:
         return said + "intervals need an intercept, which their indicators sum to."
     if name not in kept:
         return said + (
@@ -100,9 +102,16 @@ def too_many_levels(model: Any, *, robust: bool = False) -> str:
     return _of_products(model.features)
 
 
+def _without_reference(features: Iterable[str]) -> dict[str, int]:
+    """The numbers of categories of columns that formulas without an intercept give an indicator for each."""
+    labels = [LABEL.match(name) for name in features if ":" not in name]
+    return dict(Counter(found[1] for found in labels if found and not found[2].startswith("T.")))
+
+
 def _of_products(features: Iterable[str]) -> str:
     """Why products with the indicators of one column, as formulas have them, have no intervals."""
-    groups = Counter(TERM_LABEL.sub("[]", name) for name in features if ":" in name)
+    names = (":".join(LABEL.sub(r"\1[]", part) for part in name.split(":")) for name in features)
+    groups = Counter(name for name in names if ":" in name)
     if all(count < MOST_LEVELS or "[]" not in name for name, count in groups.items()):
         return ""
     return (

@@ -18,6 +18,7 @@ from onedraw.inference import (
     CountVariance,
     CountWeight,
     DispersedScore,
+    EfficientScore,
     LogisticVariance,
     LogisticWeight,
     ModelScore,
@@ -50,8 +51,13 @@ class Reading:
     useful: float = 3.0
 
 
+def _brier(release: Release) -> float:
+    """How much of Brier's score is in the loss; releases that do not say it are older, and have none."""
+    return release.statistics["brier"].values[0] if "brier" in release.statistics else 0.0
+
+
 def _two_classes(release: Release) -> Reading:
-    brier = release.statistics["brier"].values[0] if "brier" in release.statistics else 0.0
+    brier = _brier(release)
     score = ModelScore(variance=LogisticVariance(brier))
     return Reading(weight=LogisticWeight(brier), score=score)
 
@@ -59,7 +65,8 @@ def _two_classes(release: Release) -> Reading:
 def _classes(release: Release) -> Reading:
     """Log odds of two classes are sqrt(2) times a contrast, so contrasts are of use up to 3/sqrt(2)."""
     classes = release.model.family.num_predictors + 1
-    return Reading(weight=ClassWeight(classes=classes), useful=3.0 / float(np.sqrt(2.0)))
+    weight = ClassWeight(classes=classes, brier=_brier(release))
+    return Reading(weight=weight, score=EfficientScore(), useful=3.0 / float(np.sqrt(2.0)))
 
 
 def _linear(release: Release) -> Reading:
