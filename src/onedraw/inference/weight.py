@@ -137,6 +137,20 @@ class CountVariance:
         return _tabulated_means(_count_tables(self.cap, self.dispersion)[1], centre, variance)
 
 
+@dataclass(frozen=True)
+class SeveralWeights:
+    """A weight for every release of a batch, in which the entries of a release stand together."""
+
+    weights: tuple[Weight, ...]
+
+    def normal_means(self, centre: Array, variance: Array) -> Array:
+        out, each = np.empty((6, len(centre))), len(centre) // len(self.weights)
+        for weight in dict.fromkeys(self.weights):
+            mine = np.repeat([other == weight for other in self.weights], each)
+            out[:, mine] = weight.normal_means(centre[mine], variance[mine])
+        return out
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Table:
     """mu, v and its four derivatives (6, N) at ``low``, ``low`` + STEP, ..."""
@@ -155,17 +169,23 @@ class _Table:
 
 
 def _tabulated_means(table: _Table, centre: Array, variance: Array) -> Array:
-    nodes, masses = np.polynomial.hermite_e.hermegauss(NODES)
-    masses = masses / masses.sum()
+    nodes, masses, hermite = _normal_rule(NODES)
     spread = np.sqrt(np.maximum(variance, 0.0))
     places, wide = centre[:, None] + spread[:, None] * nodes, spread >= WIDE
     out = np.empty((6, len(centre)))
     out[:, ~wide] = table.at(places[~wide]) @ masses
     mean, value = table.at(places[wide], rows=2)
     out[0, wide] = mean @ masses
-    hermite = np.polynomial.hermite_e.hermevander(nodes, 4) * masses[:, None]
     out[1:, wide] = (value @ hermite).T / spread[wide] ** np.arange(5)[:, None]
     return out
+
+
+@lru_cache(maxsize=4)
+def _normal_rule(size: int) -> tuple[Array, Array, Array]:
+    """Gauss quadrature of the standard normal law: nodes, masses, and masses times He_0 to He_4 (size, 5)."""
+    nodes, masses = np.polynomial.hermite_e.hermegauss(size)
+    masses = masses / masses.sum()
+    return nodes, masses, np.polynomial.hermite_e.hermevander(nodes, 4) * masses[:, None]
 
 
 @lru_cache(maxsize=16)
