@@ -19,7 +19,7 @@ from onedraw.inference.components import Solved
 from onedraw.inference.curvature import row_law
 from onedraw.inference.rows import Rows
 from onedraw.inference.score import positive_laplace
-from onedraw.inference.weight import STEP, SeveralWeights
+from onedraw.inference.weight import SeveralWeights
 
 COUNTS = [(1, None), (3, None), (12, None), (4, 0.7), (8, 3.0)]
 
@@ -50,11 +50,11 @@ def test_normal_means_of_capped_counts_agree_with_quadrature(cap, size, centre, 
     assert means[0] == pytest.approx(mean_of(0), abs=1e-4)
     spread = CountVariance(cap=cap, dispersion=size).normal_means(*arguments)[:, 0]
     assert spread[1] == pytest.approx(mean_of(1), rel=1e-3, abs=1e-5)
-    # The weight is the slope of the mean, and all six are derivatives of one another; at the step of the
-    # table, between whose places they are linear.
-    ahead = CountWeight(cap=cap, dispersion=size).normal_means(arguments[0] + STEP, arguments[1])[:, 0]
-    behind = CountWeight(cap=cap, dispersion=size).normal_means(arguments[0] - STEP, arguments[1])[:, 0]
-    np.testing.assert_allclose((ahead - behind)[:-1] / (2 * STEP), means[1:], rtol=3e-3, atol=2e-3)
+    # The weight is the slope of the mean, and all six are derivatives of one another.
+    step = 0.01
+    ahead = CountWeight(cap=cap, dispersion=size).normal_means(arguments[0] + step, arguments[1])[:, 0]
+    behind = CountWeight(cap=cap, dispersion=size).normal_means(arguments[0] - step, arguments[1])[:, 0]
+    np.testing.assert_allclose((ahead - behind)[:-1] / (2 * step), means[1:], rtol=3e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize(
