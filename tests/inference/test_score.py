@@ -31,9 +31,9 @@ def law_of(eta, size):
 
 def capped(eta, cap, size):
     """Mean and variance of min(Y, cap), by a sum over its values."""
-    low = law_of(eta, size).pmf(np.arange(cap))
-    mean = low @ np.arange(cap) + cap * (1 - low.sum())
-    return mean, low @ np.arange(cap) ** 2 + cap**2 * (1 - low.sum()) - mean**2
+    low = law_of(np.asarray(eta)[..., None], size).pmf(np.arange(cap))
+    mean = low @ np.arange(cap) + cap * (1 - low.sum(-1))
+    return mean, low @ np.arange(cap) ** 2 + cap**2 * (1 - low.sum(-1)) - mean**2
 
 
 @pytest.mark.parametrize(("cap", "size"), COUNTS)
@@ -65,8 +65,8 @@ def test_derivatives_of_normal_means_are_right_where_predictors_spread_far(cap, 
     x = np.linspace(-8.0, 8.0, 1601)
     mass = stats.norm.pdf(x) / stats.norm.pdf(x).sum()
     eta, step = centre + np.sqrt(variance) * x, 1e-4
-    variances = np.array([capped(e, cap, size)[1] for e in eta])
-    slopes = np.array([capped(e + step, cap, size)[0] - capped(e - step, cap, size)[0] for e in eta]) / 2e-4
+    variances = capped(eta, cap, size)[1]
+    slopes = (capped(eta + step, cap, size)[0] - capped(eta - step, cap, size)[0]) / 2e-4
     arguments = np.array([centre]), np.array([variance])
     for kind, values in ((CountWeight, slopes), (CountVariance, variances)):
         means = kind(cap=cap, dispersion=size).normal_means(*arguments)[:, 0]

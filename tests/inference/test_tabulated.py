@@ -26,7 +26,9 @@ def exact_means(function, centre, spread):
 
 
 @pytest.mark.parametrize(("cap", "size"), COUNTS)
-@pytest.mark.parametrize(("above", "spread"), [(-3.3, 0.777), (-0.7, 2.3), (0.4, 0.3), (1.1, 1.31)])
+@pytest.mark.parametrize(
+    ("above", "spread"), [(-3.3, 0.777), (-0.7, 2.3), (0.4, 0.3), (1.1, 1.31), (-9.0, 9.9)]
+)
 def test_means_of_counts_agree_with_quadrature(cap, size, above, spread):
     """To 1e-5 of the largest v where they make estimates and intervals, up to the second derivative; to 1e-3
     the third and fourth, which only guide the sampler. A unit is the width of the steepest part."""

@@ -76,7 +76,7 @@ class MeansTable:
         """
         margin = 28.0  # exp(LEFT - margin) is nothing; a whole number of steps
         step, unit = margin / np.ceil(PARTS * margin / detail), 0.5 * detail
-        spread = unit * np.sinh(STEP * np.arange(int(np.arcsinh(WIDEST / unit) / STEP) + 20))
+        spread = unit * np.sinh(STEP * np.arange(int(np.arcsinh(WIDEST / unit) / STEP) + 23))
         # Room for v itself, which fades out on the right, and for normal laws that reach beyond it without
         # meeting its copy.
         low, length = LEFT - margin, right + 10.0 - LEFT + margin + 6.0 * WIDEST
