@@ -128,11 +128,8 @@ def main(arguments: list[str] | None = None) -> int:
 def count(tally: Tally, asked: list[tuple[onedraw.Answer, float, float]]) -> None:
     """Intervals of several answers, their inferences sampled as one batch to save time."""
     released = [released_of(answer.release) for answer, _, _ in asked]
-    for weight in {one.weight for one in released}:  # one for each cap of the counts
-        chosen = [i for i, one in enumerate(released) if one.weight == weight]
-        laws = infer_many([released[i] for i in chosen])
-        for i, law in zip(chosen, laws, strict=True):
-            add(tally, *asked[i], law)
+    for one, law in zip(asked, infer_many(released), strict=True):
+        add(tally, *one, law)
 
 
 def add(tally: Tally, answer: onedraw.Answer, truth: float, error: float, law: Inference) -> None:

@@ -156,7 +156,7 @@ def _run(cell: Cell, seed: int, repeats: range) -> list[dict[str, object]]:
             read = released_of(made)
         except InvalidInput:  # rows that may have been weighted away
             continue
-        groups[read.dim, str(read.weight), read.count_sd].append((record, table, made, read))
+        groups[read.dim, read.count_sd].append((record, table, made, read))
     for group in groups.values():
         for (record, table, made, _), found in zip(group, infer_many([g[3] for g in group]), strict=True):
             record |= judged(table, made, found)

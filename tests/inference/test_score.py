@@ -19,7 +19,7 @@ from onedraw.inference.components import Solved
 from onedraw.inference.curvature import row_law
 from onedraw.inference.rows import Rows
 from onedraw.inference.score import positive_laplace
-from onedraw.inference.weight import STEP
+from onedraw.inference.weight import SeveralCounts
 
 COUNTS = [(1, None), (3, None), (12, None), (4, 0.7), (8, 3.0)]
 
@@ -31,9 +31,9 @@ def law_of(eta, size):
 
 def capped(eta, cap, size):
     """Mean and variance of min(Y, cap), by a sum over its values."""
-    low = law_of(eta, size).pmf(np.arange(cap))
-    mean = low @ np.arange(cap) + cap * (1 - low.sum())
-    return mean, low @ np.arange(cap) ** 2 + cap**2 * (1 - low.sum()) - mean**2
+    low = law_of(np.asarray(eta)[..., None], size).pmf(np.arange(cap))
+    mean = low @ np.arange(cap) + cap * (1 - low.sum(-1))
+    return mean, low @ np.arange(cap) ** 2 + cap**2 * (1 - low.sum(-1)) - mean**2
 
 
 @pytest.mark.parametrize(("cap", "size"), COUNTS)
@@ -50,11 +50,11 @@ def test_normal_means_of_capped_counts_agree_with_quadrature(cap, size, centre, 
     assert means[0] == pytest.approx(mean_of(0), abs=1e-4)
     spread = CountVariance(cap=cap, dispersion=size).normal_means(*arguments)[:, 0]
     assert spread[1] == pytest.approx(mean_of(1), rel=1e-3, abs=1e-5)
-    # The weight is the slope of the mean, and all six are derivatives of one another; at the step of the
-    # table, between whose places they are linear.
-    ahead = CountWeight(cap=cap, dispersion=size).normal_means(arguments[0] + STEP, arguments[1])[:, 0]
-    behind = CountWeight(cap=cap, dispersion=size).normal_means(arguments[0] - STEP, arguments[1])[:, 0]
-    np.testing.assert_allclose((ahead - behind)[:-1] / (2 * STEP), means[1:], rtol=3e-3, atol=2e-3)
+    # The weight is the slope of the mean, and all six are derivatives of one another.
+    step = 0.01
+    ahead = CountWeight(cap=cap, dispersion=size).normal_means(arguments[0] + step, arguments[1])[:, 0]
+    behind = CountWeight(cap=cap, dispersion=size).normal_means(arguments[0] - step, arguments[1])[:, 0]
+    np.testing.assert_allclose((ahead - behind)[:-1] / (2 * step), means[1:], rtol=3e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,23 @@ def test_derivatives_of_normal_means_are_right_where_predictors_spread_far(cap, 
     x = np.linspace(-8.0, 8.0, 1601)
     mass = stats.norm.pdf(x) / stats.norm.pdf(x).sum()
     eta, step = centre + np.sqrt(variance) * x, 1e-4
-    variances = np.array([capped(e, cap, size)[1] for e in eta])
-    slopes = np.array([capped(e + step, cap, size)[0] - capped(e - step, cap, size)[0] for e in eta]) / 2e-4
+    variances = capped(eta, cap, size)[1]
+    slopes = (capped(eta + step, cap, size)[0] - capped(eta - step, cap, size)[0]) / 2e-4
     arguments = np.array([centre]), np.array([variance])
     for kind, values in ((CountWeight, slopes), (CountVariance, variances)):
         means = kind(cap=cap, dispersion=size).normal_means(*arguments)[:, 0]
         polynomials = np.stack([np.ones_like(x), x, x**2 - 1.0])
         expected = polynomials @ (mass * values) / np.sqrt(variance) ** np.arange(3)
         np.testing.assert_allclose(means[1:4], expected, atol=0.03 * expected[0])
+
+
+def test_every_release_of_a_batch_has_its_own_weight():
+    weights = (CountWeight(cap=3), CountWeight(cap=1), CountWeight(cap=5, dispersion=2.0), CountWeight(cap=3))
+    centre, variance = np.linspace(-1.0, 1.0, 12), np.linspace(0.0, 2.0, 12)
+    got = SeveralCounts(weights).normal_means(centre, variance)
+    for k, weight in enumerate(weights):
+        mine = slice(3 * k, 3 * k + 3)
+        np.testing.assert_allclose(got[:, mine], weight.normal_means(centre[mine], variance[mine]))
 
 
 @pytest.mark.parametrize("cap", [1, 2, 5, 20])

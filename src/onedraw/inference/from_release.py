@@ -40,6 +40,7 @@ import numpy as np
 
 from onedraw.cautions import rounded
 from onedraw.errors import InvalidInput
+from onedraw.inference.classes import ClassWeight
 from onedraw.inference.components import solved
 from onedraw.inference.curvature import row_law
 from onedraw.inference.hmc import Chains
@@ -49,6 +50,7 @@ from onedraw.inference.noisy import NoisyCurvature
 from onedraw.inference.released import Released
 from onedraw.inference.sampling import sample_moments
 from onedraw.inference.space import RowPoint, RowSpace
+from onedraw.inference.weight import CountWeight, SeveralCounts, Weight
 from onedraw.types import Array
 
 SEED = 1
@@ -112,12 +114,13 @@ def infer(released: Released) -> Inference:
 def infer_many(releases: Sequence[Released]) -> list[Inference]:
     """Inferences from releases of one model (same p, weight and intercept), sampled as one batch.
 
-    It is for studies: numbers differ from those of ``infer`` by the Monte Carlo error.
+    Counts may have several caps. It is for studies: numbers differ from those of ``infer`` by the Monte Carlo
+    error.
     """
     first = releases[0]
-    common = (first.dim, first.layout, first.weight, first.count_sd)
-    if any((r.dim, r.layout, r.weight, r.count_sd) != common for r in releases):
-        raise InvalidInput("Expected releases of one model (dimension, layout, weight), got several.")
+    common = (first.dim, first.columns, first.layout, first.count_sd)
+    if any((r.dim, r.columns, r.layout, r.count_sd) != common for r in releases):
+        raise InvalidInput("Expected releases of one model (dimension, classes, layout), got several.")
     space = first.layout.space(first.columns, count_sd=first.count_sd)
     rng = np.random.default_rng(SEED)
     chains = _sample(releases, space, rng)
@@ -136,7 +139,18 @@ def _sample(releases: Sequence[Released], space: RowSpace, rng: np.random.Genera
     )
     theta = np.stack([r.theta[r.order] for r in releases])
     count = np.array([r.count for r in releases])
-    return sample_moments(noisy, space, releases[0].weight, theta, count, rng)
+    return sample_moments(noisy, space, _weight(releases), theta, count, rng)
+
+
+def _weight(releases: Sequence[Released]) -> Weight | ClassWeight:
+    """The weight of all releases, or those of their counts one by one."""
+    first = releases[0].weight
+    if all(r.weight == first for r in releases):
+        return first
+    counts = tuple(r.weight for r in releases if isinstance(r.weight, CountWeight))
+    if len(counts) < len(releases):
+        raise InvalidInput("Expected releases of one model, got several weights of other data than counts.")
+    return SeveralCounts(counts)
 
 
 def _mix(released: Released, space: RowSpace, draws: Array, rng: np.random.Generator) -> Inference:

@@ -16,10 +16,7 @@ in q. With c times Brier's score in the loss (``tilted.losses``) v = s + 2 c s^2
 score is s (1 + 2 c s)^2; powers of s are sums of its even derivatives: D^2 s = s - 6 s^2, D^4 s = s - 30 s^2
 + 120 s^3. So s^2 = (s - D^2 s)/6, s^3 = (4 s - 5 D^2 s + D^4 s)/120, and nothing new is integrated.
 *Exponential* (counts): mu = exp(eta), every e_k = exp(a + q/2). *Constant* (linear regression): mu = level *
-eta. *Tabulated* (capped counts): mu = E min(Y, cap) has derivatives by a spline, means by Gauss quadrature.
-Where predictors spread by ``WIDE`` or more these derivatives bend between the nodes, and the e_k come from v
-itself, e_k = E v(eta) He_k(x)/q^(k/2), x = (eta - a)/q^(1/2) [Stein's identity, k times]. Then E v z z' is a
-mean of positive semidefinite matrices, as it should be: at every node, v times E z z' given eta.
+eta. *Capped counts*: mu = E min(Y, cap), and the e_k are tabulated over a and q (``tabulated``).
 
 >>> import numpy as np
 >>> LogisticWeight().normal_means(np.array([0.0]), np.array([0.0]))[:2].round(3).tolist()
@@ -31,21 +28,19 @@ mean of positive semidefinite matrices, as it should be: at every node, v times 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
 from scipy import special
-from scipy.interpolate import make_interp_spline
 
+from onedraw.inference.tabulated import MeansTable
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.types import Array
 
 POINTS = 8
-NODES = 64
-"""Of the Gauss quadrature of tabulated weights."""
-WIDE = 0.2
-STEP = 0.01
+FINEST = 0.1
+"""The width of the steepest part of a weight that tables are made for."""
 
 
 class Weight(Protocol):
@@ -123,7 +118,7 @@ class CountWeight:
     dispersion: float | None = None
 
     def normal_means(self, centre: Array, variance: Array) -> Array:
-        return _tabulated_means(_count_tables(self.cap, self.dispersion)[0], centre, variance)
+        return _count_tables(self.cap, self.dispersion)[0].at(centre, variance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,61 +129,37 @@ class CountVariance:
     dispersion: float | None = None
 
     def normal_means(self, centre: Array, variance: Array) -> Array:
-        return _tabulated_means(_count_tables(self.cap, self.dispersion)[1], centre, variance)
+        return _count_tables(self.cap, self.dispersion)[1].at(centre, variance)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Table:
-    """mu, v and its four derivatives (6, N) at ``low``, ``low`` + STEP, ..."""
+@dataclass(frozen=True)
+class SeveralCounts:
+    """The weights of the counts of several releases, whose entries stand together in a batch."""
 
-    low: float
-    values: Array
+    weights: tuple[CountWeight, ...]
 
-    def at(self, eta: Array, rows: int = 6) -> Array:
-        """The first rows (``rows``, ...), linear between the places, constant beyond them."""
-        # A diverging proposal is nan, and rejected for what else it gives.
-        place = np.nan_to_num(np.clip((eta - self.low) / STEP, 0.0, self.values.shape[1] - 1.001))
-        below = place.astype(np.intp)
-        share = place - below
-        values = self.values[:rows]
-        return np.asarray((1.0 - share) * values[:, below] + share * values[:, below + 1])
+    def normal_means(self, centre: Array, variance: Array) -> Array:
+        return self._table.at(centre, variance)
 
-
-def _tabulated_means(table: _Table, centre: Array, variance: Array) -> Array:
-    nodes, masses = np.polynomial.hermite_e.hermegauss(NODES)
-    masses = masses / masses.sum()
-    spread = np.sqrt(np.maximum(variance, 0.0))
-    places, wide = centre[:, None] + spread[:, None] * nodes, spread >= WIDE
-    out = np.empty((6, len(centre)))
-    out[:, ~wide] = table.at(places[~wide]) @ masses
-    mean, value = table.at(places[wide], rows=2)
-    out[0, wide] = mean @ masses
-    hermite = np.polynomial.hermite_e.hermevander(nodes, 4) * masses[:, None]
-    out[1:, wide] = (value @ hermite).T / spread[wide] ** np.arange(5)[:, None]
-    return out
+    @cached_property
+    def _table(self) -> MeansTable:
+        return MeansTable.joined([_count_tables(w.cap, w.dispersion)[0] for w in self.weights])
 
 
 @lru_cache(maxsize=16)
-def _count_tables(cap: int, dispersion: float | None) -> tuple[_Table, _Table]:
+def _count_tables(cap: int, dispersion: float | None) -> tuple[MeansTable, MeansTable]:
     """Tables of the curvature's weight and of the variance of the capped count."""
-    loss = CappedCounts(cap=cap, dispersion=dispersion)
-    low, high = -12.0, float(np.log(cap)) + (6.0 if dispersion is None else 6.0 + 12.0 / dispersion)
-    eta = np.arange(low, min(high, 100.0), STEP)
-    mean, slope = loss.slope(np.zeros_like(eta), eta), loss.mean_slope(eta)
-    # E g^2 = sum over k < cap of (2 k + 1) P(Y > k), and P(Y > k) = E min(Y, k+1) - E min(Y, k).
-    square, before = np.zeros_like(eta), np.zeros_like(eta)
-    for k in range(cap):
-        now = CappedCounts(cap=k + 1, dispersion=dispersion).slope(np.zeros_like(eta), eta)
-        square += (2 * k + 1) * (now - before)
-        before = now
-    variance = np.maximum(square - mean**2, 0.0)
-
-    def table(integral: Array, values: Array) -> _Table:
-        spline = make_interp_spline(eta, values, k=7)
-        parts = [integral, values, *(spline.derivative(k)(eta) for k in (1, 2, 3, 4))]
-        return _Table(low=low, values=np.stack(parts))
-
-    return table(mean, slope), table(np.zeros_like(eta), variance)
+    loss, middle = CappedCounts(cap=cap, dispersion=dispersion), float(np.log(cap))
+    places = {
+        "middle": middle,
+        "right": min(middle + 6.0 + (0.0 if dispersion is None else 12.0 / dispersion), 100.0),
+        # Counts near the cap vary by its root; for large caps the finest detail is not needed.
+        "detail": max(cap**-0.5, FINEST),
+    }
+    return (
+        MeansTable.of(loss.mean_slope, loss.mean, level=float(cap), **places),
+        MeansTable.of(loss.variance, np.zeros_like, level=0.0, **places),
+    )
 
 
 @lru_cache(maxsize=4)

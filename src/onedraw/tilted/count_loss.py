@@ -89,12 +89,12 @@ class CappedCounts(ReleasedItself):
         return float((score * u + np.log1p(k * curvature)).max()) * (1.0 + 1e-14)
 
     def slope(self, y: Array, eta: Array) -> Array:
-        return self._mean(eta) - np.minimum(y, self.cap)
+        return self.mean(eta) - np.minimum(y, self.cap)
 
     def slope_and_curvature(self, y: Array, eta: Array) -> tuple[Array, Array]:
         return self.slope(y, eta), self.mean_slope(eta)
 
-    def _mean(self, eta: Array) -> Array:
+    def mean(self, eta: Array) -> Array:
         """G(eta)."""
         mu = np.exp(np.minimum(eta, LARGEST))
         below = mu * self._at_most(self.cap - 2, mu, extra=1.0) if self.cap > 1 else 0.0
@@ -105,6 +105,17 @@ class CappedCounts(ReleasedItself):
         """G'(eta)."""
         mu = np.exp(np.minimum(eta, LARGEST))
         return np.asarray(mu * self._at_most(self.cap - 1, mu, extra=1.0))
+
+    def variance(self, eta: Array) -> Array:
+        """Var min(Y, cap) = E min(Y, cap)^2 - G^2; k (k-1) P_r(k) = mu^2 (1 + 1/r) P_{r+2}(k-2)."""
+        mu = np.exp(np.minimum(eta, LARGEST))
+        pairs = mu**2 * (1.0 if self.dispersion is None else 1.0 + 1.0 / self.dispersion)
+        square = self.cap**2 * (1.0 - self._at_most(self.cap - 1, mu, extra=0.0))
+        if self.cap > 1:
+            square += mu * self._at_most(self.cap - 2, mu, extra=1.0)
+        if self.cap > 2:
+            square += pairs * self._at_most(self.cap - 3, mu, extra=2.0)
+        return np.asarray(np.maximum(square - self.mean(eta) ** 2, 0.0))
 
     def _at_most(self, count: int, mu: Array, *, extra: float) -> Array:
         """P(Y <= count) for size r + extra and odds mu/r (no size for Poisson)."""
@@ -120,7 +131,7 @@ def _cells(cap: int, dispersion: float | None) -> tuple[Array, Array]:
     loss = CappedCounts(cap=cap, dispersion=dispersion)
     tail = 5.0 if dispersion is None else min(5.0 + 40.0 / dispersion, 200.0)
     eta = np.linspace(LOWEST, math.log(cap) + tail, CELLS + 1)
-    mean, slope = loss._mean(eta), loss.mean_slope(eta)
+    mean, slope = loss.mean(eta), loss.mean_slope(eta)
     # The relative errors of both are far below the 1e-12 that is added.
     score = np.maximum(mean[1:], cap - mean[:-1]) / cap * (1.0 + 1e-12)
     curvature = slope[:-1] * math.exp(eta[1] - eta[0]) * (1.0 + 1e-12)
