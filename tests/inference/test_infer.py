@@ -165,6 +165,8 @@ def test_counts_of_different_caps_are_one_batch():
         np.testing.assert_allclose(among.standard_error, alone.standard_error, rtol=0.09)
     with pytest.raises(InvalidInput, match="one model"):
         infer_many([released(), released(weight=ClassWeight(classes=4))])
+    with pytest.raises(InvalidInput, match="several weights"):
+        infer_many([released(), released(weight=CountWeight(cap=1))])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from onedraw.inference.components import Solved
 from onedraw.inference.curvature import row_law
 from onedraw.inference.rows import Rows
 from onedraw.inference.score import positive_laplace
-from onedraw.inference.weight import SeveralWeights
+from onedraw.inference.weight import SeveralCounts
 
 COUNTS = [(1, None), (3, None), (12, None), (4, 0.7), (8, 3.0)]
 
@@ -76,9 +76,9 @@ def test_derivatives_of_normal_means_are_right_where_predictors_spread_far(cap, 
 
 
 def test_every_release_of_a_batch_has_its_own_weight():
-    weights = (CountWeight(cap=3), CountWeight(cap=1), LogisticWeight(), CountWeight(cap=3))
+    weights = (CountWeight(cap=3), CountWeight(cap=1), CountWeight(cap=5, dispersion=2.0), CountWeight(cap=3))
     centre, variance = np.linspace(-1.0, 1.0, 12), np.linspace(0.0, 2.0, 12)
-    got = SeveralWeights(weights).normal_means(centre, variance)
+    got = SeveralCounts(weights).normal_means(centre, variance)
     for k, weight in enumerate(weights):
         mine = slice(3 * k, 3 * k + 3)
         np.testing.assert_allclose(got[:, mine], weight.normal_means(centre[mine], variance[mine]))

@@ -42,7 +42,7 @@ LONGEST = 2.0
 FARTHEST = 10.0
 """The farthest a solution may be, in the same units. Under a tilt that no parameters explain, as where it
 asks for more events than a category has records, there is none: then it is far, its curvature a number."""
-SETTLED = 1e-8
+SETTLED = 1e-6
 """Steps of at most this length end the iteration."""
 
 

@@ -50,7 +50,7 @@ from onedraw.inference.noisy import NoisyCurvature
 from onedraw.inference.released import Released
 from onedraw.inference.sampling import sample_moments
 from onedraw.inference.space import RowPoint, RowSpace
-from onedraw.inference.weight import SeveralWeights, Weight
+from onedraw.inference.weight import CountWeight, SeveralCounts, Weight
 from onedraw.types import Array
 
 SEED = 1
@@ -112,10 +112,10 @@ def infer(released: Released) -> Inference:
 
 
 def infer_many(releases: Sequence[Released]) -> list[Inference]:
-    """Inferences from releases of one model (same p and layout), sampled as one batch.
+    """Inferences from releases of one model (same p, weight and intercept), sampled as one batch.
 
-    Their weights may differ, as those of counts do by their caps. It is for studies: numbers differ from
-    those of ``infer`` by the Monte Carlo error.
+    Counts may have several caps. It is for studies: numbers differ from those of ``infer`` by the Monte Carlo
+    error.
     """
     first = releases[0]
     common = (first.dim, first.columns, first.layout, first.count_sd)
@@ -143,11 +143,14 @@ def _sample(releases: Sequence[Released], space: RowSpace, rng: np.random.Genera
 
 
 def _weight(releases: Sequence[Released]) -> Weight | ClassWeight:
-    """The weight of all releases, or theirs one by one."""
+    """The weight of all releases, or those of their counts one by one."""
     first = releases[0].weight
     if all(r.weight == first for r in releases):
         return first
-    return SeveralWeights(tuple(r.weight for r in releases if not isinstance(r.weight, ClassWeight)))
+    counts = tuple(r.weight for r in releases if isinstance(r.weight, CountWeight))
+    if len(counts) < len(releases):
+        raise InvalidInput("Expected releases of one model, got several weights of other data than counts.")
+    return SeveralCounts(counts)
 
 
 def _mix(released: Released, space: RowSpace, draws: Array, rng: np.random.Generator) -> Inference:

@@ -85,9 +85,14 @@ class NormalMixture:
     @cached_property
     def covariance(self) -> Array:
         """Standard errors times the correlations of the draws' normal scores (p, p): positive definite."""
-        ranks = stats.rankdata(self.draws, axis=0)
-        scores = special.ndtri(ranks / (len(ranks) + 1.0))
-        correlation = np.atleast_2d(np.corrcoef(scores, rowvar=False))
+        size = len(self.draws)
+        scores, sorted_scores = (
+            np.empty((self.dim, size)),
+            special.ndtri(np.arange(1, size + 1) / (size + 1.0)),
+        )
+        for score, draws in zip(scores, self.draws.T, strict=True):
+            score[np.argsort(draws)] = sorted_scores
+        correlation = scores @ scores.T / (sorted_scores @ sorted_scores)
         return np.asarray(self.standard_error[:, None] * correlation * self.standard_error)
 
     def project(self, contrasts: Array) -> tuple[Array, Array]:

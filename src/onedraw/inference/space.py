@@ -89,9 +89,12 @@ class RowSpace:
     def read(self, free: Array) -> RowPoint:
         """The laws at free coordinates (B, size)."""
         plain, cells = self.plain.read(free[:, : self.plain.size]), self.cells
-        shares, shifts = self._parts(free)
-        p, first = self.plain.dim, self.plain.dim - self.plain.scales
         moments = Rows.of_moments(plain.moments, intercept=self.plain.intercept)
+        p, first = self.plain.dim, self.plain.dim - self.plain.scales
+        if not self.categories:
+            none = np.zeros((len(free), 1, self.plain.scales))
+            return RowPoint(plain=plain, rows=moments, shift=none, member=cells.member)
+        shares, shifts = self._parts(free)
         shift = cells.effects @ shifts
         mean = np.empty((len(free), len(cells), self.dim))
         mean[:, :, :p] = moments.mean
@@ -110,6 +113,8 @@ class RowSpace:
     def log_prior(self, free: Array, point: RowPoint) -> tuple[Array, Array]:
         """The log prior density (B,), up to a constant, and its gradient (B, size)."""
         value, plain = self.plain.log_prior(free[:, : self.plain.size], point.plain)
+        if not self.categories:
+            return value, plain
         rest = free[:, self.plain.size :]
         pull = -rest / self.spreads**2
         return value + 0.5 * (pull * rest).sum(1), np.concatenate([plain, pull], axis=1)
@@ -131,6 +136,8 @@ class RowSpace:
             by_moments[:, :, 0] += 0.5 * by_mean
             by_moments[:, 0, :] += 0.5 * by_mean
         out = self.plain.pullback(plain, by_moments, by_count)
+        if not self.categories:
+            return out
         by_shift = by_rows.mean[:, :, first:p] * plain.scale[:, None, first:]
         pairs, scales = self.plain.pairs, self.plain.scales
         out[:, pairs : pairs + scales] += 0.5 * (by_shift * point.shift).sum(1)

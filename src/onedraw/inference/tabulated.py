@@ -22,7 +22,7 @@ middle), whose normal mean is level * Phi((a - middle)/(1 + q)^(1/2)).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,12 +51,19 @@ LEAST, TINY = 1e-6, 1e-300
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MeansTable:
-    """Coefficients of splines (places of the centre * places of u, 6)."""
+    """Coefficients of splines (N, 6): those of one table, or of R of them for a batch of releases.
+
+    Of every table (R, 1): ``start``, where it begins; ``rows`` and ``columns``, the places of centre and u;
+    ``step``, of the centre; ``unit``, of the spread; ``largest``, the largest value of v, nearly.
+    """
 
     coefficients: Array
-    size: tuple[int, int]
-    step: float
-    unit: float
+    start: Places
+    rows: Places
+    columns: Places
+    step: Array
+    unit: Array
+    largest: Array
 
     @classmethod
     def of(
@@ -103,36 +110,55 @@ class MeansTable:
         means = np.concatenate([means[:, 1:2], means[:, :-19]], axis=1)[:, :, 19:-19]
         return cls(
             coefficients=np.ascontiguousarray(means.transpose(2, 1, 0)).reshape(-1, 6),
-            size=(means.shape[2], means.shape[1]),
-            step=step,
-            unit=unit,
+            start=np.zeros((1, 1), dtype=np.intp),
+            rows=np.array([[means.shape[2]]]),
+            columns=np.array([[means.shape[1]]]),
+            step=np.array([[step]]),
+            unit=np.array([[unit]]),
+            largest=np.array([[means[1].max()]]),
+        )
+
+    @classmethod
+    def joined(cls, tables: Sequence[MeansTable]) -> MeansTable:
+        """One table for a batch in which the entries of every release stand together."""
+        several = {id(table): table for table in tables}
+        ends = np.cumsum([0, *(len(table.coefficients) for table in several.values())])
+        starts = dict(zip(several, ends[:-1], strict=True))
+        return cls(
+            coefficients=np.concatenate([table.coefficients for table in several.values()]),
+            start=np.array([[starts[id(table)]] for table in tables]),
+            rows=np.concatenate([table.rows for table in tables]),
+            columns=np.concatenate([table.columns for table in tables]),
+            step=np.concatenate([table.step for table in tables]),
+            unit=np.concatenate([table.unit for table in tables]),
+            largest=np.concatenate([table.largest for table in tables]),
         )
 
     def at(self, centre: Array, variance: Array) -> Array:
-        """The means (6, B) at centres and variances (B,)."""
-        rows, columns = self.size
-        first, along = _basis((centre - LEFT) / self.step, rows)
-        spread = np.sqrt(np.maximum(variance, 0.0))
-        second, across = _basis(np.arcsinh(spread / self.unit) / STEP, columns)
-        place = (columns * first + second)[:, None] + self._around
-        weights = (along[:, :, None] * across[:, None, :]).reshape(-1, 1, 16)
-        means = (weights @ self.coefficients.take(place, axis=0))[:, 0].T
+        """The means (6, B) at centres and variances (B,), as many for every table."""
+        centre, variance = centre.reshape(len(self.step), -1), variance.reshape(len(self.step), -1)
+        u = np.arcsinh(np.sqrt(np.maximum(variance, 0.0)) / self.unit) / STEP
+        (row, column), (along, across) = _basis(np.stack([(centre - LEFT) / self.step, u]), self._last)
+        place = self.start + self.columns * row + column + self._around
+        weights = along[:, None] * across
+        chosen = self.coefficients.take(place.reshape(16, -1), axis=0)
+        means = np.einsum("nb,nbk->kb", weights.reshape(16, -1), chosen).reshape(6, *centre.shape)
         # Where v is all but 0, errors of the table must not make E v x^i (i = 0, 1, 2) of the standard normal
         # x = (eta - a)/q^(1/2), which are e_0, q^(1/2) e_1, e_0 + q e_2, those of no positive v.
         mass = np.maximum(means[1], LEAST * self.largest)
         least = means[2] ** 2 / mass - (1.0 - LEAST) * mass / np.fmax(variance, TINY)
         means[1], means[3] = mass, np.maximum(means[3], least)
-        return np.asarray(means)
+        return np.asarray(means.reshape(6, -1))
 
     @cached_property
-    def largest(self) -> float:
-        """The largest value of v, nearly."""
-        return float(self.coefficients[:, 1].max())
+    def _last(self) -> Array:
+        """The last places (2, R, 1) that have two more beyond them."""
+        return np.asarray(np.stack([self.rows, self.columns]) - 3.001, dtype=np.float64)
 
     @cached_property
     def _around(self) -> Places:
-        """The positions of 16 coefficients from the first of them."""
-        return np.asarray(self.size[1] * np.arange(4)[:, None] + np.arange(4), dtype=np.intp).ravel()
+        """The positions (16, R, 1) of coefficients from the first of them."""
+        return np.concatenate([k * self.columns[None] + np.arange(4)[:, None, None] for k in range(4)])
 
 
 def _spectrum(values: Array) -> Array:
@@ -143,12 +169,14 @@ def _spectrum(values: Array) -> Array:
     return np.asarray(out)
 
 
-def _basis(place: Array, size: int) -> tuple[Places, Array]:
-    """The first of four places (B,) that a cubic spline has about ``place``, and their weights (B, 4)."""
+def _basis(place: Array, last: Array) -> tuple[Places, Array]:
+    """The first of four places that a cubic spline has about each of (2, ...), and weights (2, 4, ...)."""
     # A diverging proposal is nan, and rejected for what else it gives: here it is taken to be 0.
-    inside = np.fmax(np.fmin(place, size - 3.001), 0.0)
+    inside = np.fmax(np.fmin(place, last), 0.0)
     first = inside.astype(np.intp)
     x = inside - first
     y = 1.0 - x
-    middle = 4.0 - 3.0 * x * x * (1.0 + y), 4.0 - 3.0 * y * y * (1.0 + x)
-    return first, np.stack([y * y * y, *middle, x * x * x], axis=1) / 6.0
+    out = np.empty((2, 4, *x.shape[1:]))
+    out[:, 0], out[:, 3] = y * y * y, x * x * x
+    out[:, 1], out[:, 2] = 4.0 - 3.0 * x * x * (1.0 + y), 4.0 - 3.0 * y * y * (1.0 + x)
+    return first, out / 6.0

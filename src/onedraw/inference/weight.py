@@ -133,24 +133,17 @@ class CountVariance:
 
 
 @dataclass(frozen=True)
-class SeveralWeights:
-    """A weight for every release of a batch, in which the entries of a release stand together."""
+class SeveralCounts:
+    """The weights of the counts of several releases, whose entries stand together in a batch."""
 
-    weights: tuple[Weight, ...]
+    weights: tuple[CountWeight, ...]
 
     def normal_means(self, centre: Array, variance: Array) -> Array:
-        out = np.empty((6, len(self.weights), len(centre) // len(self.weights)))
-        centre, variance = centre.reshape(out.shape[1:]), variance.reshape(out.shape[1:])
-        for weight, mine in self._places.items():
-            out[:, mine] = weight.normal_means(centre[mine].ravel(), variance[mine].ravel()).reshape(
-                6, len(mine), -1
-            )
-        return out.reshape(6, -1)
+        return self._table.at(centre, variance)
 
     @cached_property
-    def _places(self) -> dict[Weight, list[int]]:
-        """The positions of every weight in the batch."""
-        return {w: [i for i, v in enumerate(self.weights) if v == w] for w in dict.fromkeys(self.weights)}
+    def _table(self) -> MeansTable:
+        return MeansTable.joined([_count_tables(w.cap, w.dispersion)[0] for w in self.weights])
 
 
 @lru_cache(maxsize=16)
