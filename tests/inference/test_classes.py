@@ -121,7 +121,7 @@ def test_the_information_is_that_of_many_rows(columns, classes):
     ("dim", "classes", "intercept"),
     [(1, 3, True), (2, 4, False), (3, 3, True), (4, 3, True), (4, 3, False), (6, 5, True)],
 )
-def test_the_gradient_of_the_density_agrees_with_differences(dim, classes, intercept):
+def test_the_gradient_of_the_density_agrees_with_differences(dim, classes, intercept, differs_as_it_says):
     rng, n = np.random.default_rng(dim), dim * (classes - 1)
     space = RowSpace(plain=MomentSpace(dim=dim, intercept=intercept, count_sd=0.2))
     raw = rng.normal(size=(3, n, n))
@@ -137,12 +137,7 @@ def test_the_gradient_of_the_density_agrees_with_differences(dim, classes, inter
             misfit=np.full((3, n, n), 50.0),
         ),
     )
-    free, step = 0.4 * rng.normal(size=(3, space.size)), 1e-5
-    gradient = density(free)[1]
-    for i in range(space.size):
-        shift = step * np.eye(space.size)[i]
-        numeric = (density(free + shift)[0] - density(free - shift)[0]) / (2 * step)
-        np.testing.assert_allclose(gradient[:, i], numeric, rtol=1e-5, atol=1e-5)
+    differs_as_it_says(density, 0.4 * rng.normal(size=(3, space.size)))
 
 
 def test_a_diverging_proposal_is_no_error():
