@@ -112,6 +112,6 @@ def solved(
 def _length(step: Array, rows: Rows) -> Array:
     """By how much a step (B, n) moves predictors: the largest root mean square of a cell (B,)."""
     parts = step.reshape(len(step), -1, rows.size)
-    within = np.einsum("bqi,bij,bqj->bq", parts, rows.covariance, parts, optimize=True)
+    within = ((parts @ rows.covariance) * parts).sum(2)
     between = (parts @ rows.mean.transpose(0, 2, 1)) ** 2
     return np.asarray(np.sqrt(np.maximum((between + within[:, :, None]).max((1, 2)), 1e-300)))

@@ -50,11 +50,14 @@ class RowLaw:
         """E v z z' (B, p, p)."""
         _, e0, e1, e2, _, _ = self.rows.weight * self.means
         mean, slope = self.rows.mean, self.slope
+        out = e0.sum(1)[:, None, None] * self.rows.covariance
+        weighted = (e0[:, :, None] * mean).transpose(0, 2, 1)
+        out += weighted * mean if mean.shape[1] == 1 else weighted @ mean
         cross = slope[:, :, None] * (e1[:, None] @ mean)
-        square = e2.sum(1)[:, None, None] * slope[:, :, None] * slope[:, None, :]
-        within = e0.sum(1)[:, None, None] * self.rows.covariance
-        between = (e0[:, :, None] * mean).transpose(0, 2, 1) @ mean
-        return np.asarray(within + between + cross + cross.transpose(0, 2, 1) + square)
+        out += cross
+        out += cross.transpose(0, 2, 1)
+        out += e2.sum(1)[:, None, None] * slope[:, :, None] * slope[:, None, :]
+        return np.asarray(out)
 
     @property
     def jacobian(self) -> Array:

@@ -95,17 +95,22 @@ class NormalMixture:
         correlation = scores @ scores.T / (sorted_scores @ sorted_scores)
         return np.asarray(self.standard_error[:, None] * correlation * self.standard_error)
 
-    def project(self, contrasts: Array) -> tuple[Array, Array]:
+    def project(self, contrasts: Array | None) -> tuple[Array, Array]:
         """Centres and standard deviations (K, q) of the contrasts (q, p) in every component."""
+        if contrasts is None:  # the coefficients themselves
+            variance = np.diagonal(self.covariances, axis1=1, axis2=2)
+            return self.means, np.sqrt(np.maximum(variance, 1e-300))
         variance = np.einsum("qi,kij,qj->kq", contrasts, self.covariances, contrasts, optimize=True)
         return self.means @ contrasts.T, np.sqrt(np.maximum(variance, 1e-300))
 
     def quantile(self, probability: float, contrasts: Array | None = None) -> Array:
         """The quantile of each contrast (q,), of the coefficients themselves if none are given."""
-        centre, spread = self.project(np.eye(self.dim) if contrasts is None else self._rows(contrasts))
-        far = special.ndtri(probability) * spread + centre
+        centre, spread = self.project(None if contrasts is None else self._rows(contrasts))
+        normal = special.ndtri(probability)
+        far = normal * spread + centre
         low, high = far.min(axis=0), far.max(axis=0)  # a mixture's quantile lies between its components'
-        place = np.clip(centre.mean(axis=0) + special.ndtri(probability) * spread.mean(axis=0), low, high)
+        whole = np.sqrt(centre.var(axis=0) + (spread**2).mean(axis=0))
+        place = np.clip(centre.mean(axis=0) + normal * whole, low, high)
         for _ in range(STEPS):
             z = (place - centre) / spread
             excess = special.ndtr(z).mean(axis=0) - probability

@@ -41,7 +41,7 @@ class Rows:
     def of_moments(cls, moments: Array, *, intercept: bool) -> Rows:
         """One cell with second moments (B, p, p); an intercept is column 0, so moments[:, 0, 0] is 1."""
         batch, p, _ = moments.shape
-        mean = moments[:, :, 0] if intercept else np.zeros((batch, p))
+        mean = moments[:, :, 0].copy() if intercept else np.zeros((batch, p))
         covariance = moments - mean[:, :, None] * mean[:, None, :]
         free = slice(int(intercept), p)
         return cls(weight=np.ones((batch, 1)), mean=mean[:, None], covariance=covariance, free=free)
