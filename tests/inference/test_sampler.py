@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from onedraw.inference import ConstantWeight, NormalTilt, Released, infer_many
-from onedraw.inference.hmc import Schedule, sample
+from onedraw.inference import ConstantWeight, CountWeight, NormalTilt, Released, infer_many
+from onedraw.inference.curvature import row_law
+from onedraw.inference.hmc import Chains, Schedule, sample
 from onedraw.inference.moments import ALPHA, BETA, ETA, SCALE_CENTRE, SCALE_SD, MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
+from onedraw.inference.rows import Rows
+from onedraw.inference.sampling import CHAINS, sample_moments
 from onedraw.inference.space import RowSpace
 
 LONG = Schedule(first=60, second=60, kept=400)
@@ -129,3 +132,29 @@ def test_many_records_of_correlated_columns_do_not_lose_a_chain():
         assert found.reason is None
         assert found.inflation.max() < 1.1
         assert np.abs(np.log(found.standard_error / known)).max() < 0.1
+
+
+@pytest.mark.parametrize("weight", [ConstantWeight(), CountWeight(cap=10)], ids=["constant", "counts"])
+def test_chains_of_a_sharp_release_agree_about_the_moments(weight):
+    """Ten columns of correlation 0.5, known to a few per mille: chains differ by less than each spreads.
+
+    Deterministic by its seed; without whitening the largest ratio is above 2.
+    """
+    dim, rng = 11, np.random.default_rng(0)
+    moments = np.eye(dim)
+    moments[1:, 1:] = 0.25 + 0.25 * np.eye(dim - 1)
+    theta = np.concatenate([[0.3], rng.normal(0.0, 0.15, dim - 1)])[None]
+    curvature = 1e5 * row_law(weight, Rows.of_moments(moments[None], intercept=True), theta).curvature
+    raw = rng.normal(0.0, 200.0, (dim, dim))
+    noisy = NoisyCurvature(
+        matrix=curvature + (raw + raw.T) / np.sqrt(2.0),
+        diagonal_sd=np.array([200.0]),
+        offdiagonal_sd=np.array([200.0]),
+    )
+    space = RowSpace(plain=MomentSpace(dim=dim, intercept=True, count_sd=0.3))
+    chains = sample_moments(noisy, space, weight, theta, np.array([1e5]), np.random.default_rng(1))
+    point = space.read(chains.draws.reshape(-1, space.size))
+    found = np.exp(point.log_count)[:, None, None] * point.rows.moments
+    r_hat = Chains(draws=found.reshape(1, -1, CHAINS, dim * dim), acceptance=chains.acceptance).r_hat()
+    assert r_hat.max() < 1.5
+    np.testing.assert_allclose(found.mean(0)[1:, 1:], moments[1:, 1:], atol=0.03)

@@ -34,6 +34,8 @@ LEAST_EIGENVALUE = (0.01, 0.5)
 """Of the correlations where chains start, between which the size of the noise decides."""
 LEAST_SHARE = 0.3
 """Of a category where chains start, relative to equally common ones."""
+SHARP = 30.0
+"""Correlations that are known to one part in so many: chains that start beside them would not find them."""
 SCHEDULE = Schedule()
 FINEST = 0.01
 """The smallest noise that is taken at its word, relative to the smallest diagonal entry, times the share of
@@ -55,10 +57,14 @@ def sample_moments(
     summed, spread = _summed(noisy.matrix, space.dim)
     start, precision = _start(space, summed, spread * noisy.diagonal_sd, spread * noisy.offdiagonal_sd, count)
     noise = 0.5 * rng.standard_normal((len(noisy.matrix), CHAINS, space.size))
-    if not space.categories:
+    sharp = _sharp(space, precision)
+    if not sharp.any():
         places = start[:, None, :] + noise / np.sqrt(precision)[:, None, :]
         return sample(density, places, 1.0 / precision, SCHEDULE, rng)
-    mode, root = whitened(releases, start, _prior_precision(space, start))
+    mode, root = start.copy(), np.eye(space.size) / np.sqrt(precision)[:, None, :]
+    prior = _prior_precision(space, start)
+    for r in np.flatnonzero(sharp).tolist():
+        mode[r], root[r] = whitened(releases, r, start[r], prior[r])
     each_mode, each_root = np.repeat(mode, CHAINS, axis=0), np.repeat(root, CHAINS, axis=0)
 
     def white(place: Array) -> tuple[Array, Array]:
@@ -68,6 +74,15 @@ def sample_moments(
     chains = sample(white, noise, np.ones((len(mode), space.size)), SCHEDULE, rng)
     turned = np.einsum("rij,rkcj->rkci", root, chains.draws, optimize=True)
     return replace(chains, draws=mode[:, None, None] + turned)
+
+
+def _sharp(space: RowSpace, precision: Array) -> Array:
+    """Of which releases (R,) the posterior is so sharp, or so uneven, that it takes ``whitening``."""
+    if space.categories:
+        return np.ones(len(precision), dtype=bool)
+    if not space.plain.pairs:
+        return np.zeros(len(precision), dtype=bool)
+    return np.asarray(np.median(precision[:, : space.plain.pairs], axis=1) > SHARP**2)
 
 
 def _of_chains(density: CurvatureDensity) -> CurvatureDensity:

@@ -2,10 +2,11 @@
 """Coordinates in which a sharp posterior of the rows' law is nearly a standard normal one.
 
 Rare categories are known from a release to a tenth where common ones are known to a thousandth, and what is
-known of the first depends on the second. No scale for each coordinate by itself serves all of them: chains
-crawl. So they run in y, free = mode + root y, with the mode and the inverse curvature root root' of Gauss and
-Newton: the information J' P J that the released entries have about the coordinates (J by reverse mode, P the
-precisions of the noise), and that of the prior. Only the speed of the sampler depends on it.
+known of the first depends on the second; of many records correlations are known so well that the unique part
+of the columns trades with all of them. No scale for each coordinate by itself serves: chains crawl, or stay
+where they started. So they run in y, free = mode + root y, with the mode and the inverse curvature root root'
+of Gauss and Newton: the information J' P J that the released entries have about the coordinates (J by reverse
+mode, P the precisions of the noise), and that of the prior. Only the speed of the sampler depends on it.
 
 >>> import numpy as np
 >>> from onedraw.inference.moments import MomentSpace
@@ -16,8 +17,8 @@ precisions of the noise), and that of the prior. Only the speed of the sampler d
 ...     space=RowSpace(plain=MomentSpace(dim=1, intercept=True, count_sd=10.0)), weight=ConstantWeight(),
 ...     theta=np.zeros((1, 1)), count=np.array([100.0]), noisy=NoisyCurvature(
 ...         matrix=np.array([[[200.0]]]), diagonal_sd=np.array([1.0]), offdiagonal_sd=np.array([1.0])))
->>> mode, root = whitened(density, np.zeros((1, 1)), np.full((1, 1), 0.01))
->>> float(np.exp(mode[0, 0]).round(3)), float(root[0, 0, 0].round(4))      # a share known to 1/200
+>>> mode, root = whitened(density, 0, np.zeros(1), np.full(1, 0.01))
+>>> float(np.exp(mode[0]).round(3)), float(root[0, 0].round(4))            # a share known to 1/200
 (2.0, 0.005)
 """
 
@@ -29,6 +30,7 @@ import numpy as np
 
 from onedraw.inference.curvature import row_law
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
+from onedraw.inference.weight import SeveralCounts
 from onedraw.types import Array
 
 STEPS = 12
@@ -36,15 +38,9 @@ LONGEST = 0.7
 """The largest change of a coordinate in one step."""
 
 
-def whitened(density: CurvatureDensity, start: Array, prior: Array) -> tuple[Array, Array]:
-    """The mode (R, size) near ``start`` and the roots (R, size, size); ``prior`` are precisions (R, size)."""
-    found = [
-        _one(_release(density, r), start[r : r + 1], np.diag(prior[r])) for r in range(len(density.theta))
-    ]
-    return np.concatenate([mode for mode, _ in found]), np.stack([root for _, root in found])
-
-
-def _one(density: CurvatureDensity, place: Array, prior: Array) -> tuple[Array, Array]:
+def whitened(batch: CurvatureDensity, release: int, start: Array, prior: Array) -> tuple[Array, Array]:
+    """The mode (size,) of one release near ``start`` and the root (size, size); ``prior`` are precisions."""
+    density, place, prior = _release(batch, release), start[None], np.diag(prior)
     value, gradient = density(place)
     information, damping = _information(density, place) + prior, 0.0
     for _ in range(STEPS):
@@ -59,7 +55,7 @@ def _one(density: CurvatureDensity, place: Array, prior: Array) -> tuple[Array, 
         information = _information(density, place) + prior
         if gain < 1e-3:
             break
-    return place, np.asarray(np.linalg.inv(np.linalg.cholesky(information)).T)
+    return place[0], np.asarray(np.linalg.inv(np.linalg.cholesky(information)).T)
 
 
 def _information(density: CurvatureDensity, place: Array) -> Array:
@@ -80,9 +76,10 @@ def _information(density: CurvatureDensity, place: Array) -> Array:
 
 def _release(density: CurvatureDensity, r: int) -> CurvatureDensity:
     """That of one release of a batch."""
-    one, noisy = slice(r, r + 1), density.noisy
+    one, noisy, weight = slice(r, r + 1), density.noisy, density.weight
     return replace(
         density,
+        weight=weight.weights[r] if isinstance(weight, SeveralCounts) else weight,
         theta=density.theta[one],
         count=density.count[one],
         noisy=NoisyCurvature(
