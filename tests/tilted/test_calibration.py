@@ -77,8 +77,10 @@ def test_softmax_has_its_golden_numbers(epsilon, scale, ridge):
 
 
 def test_a_loss_whose_curvature_is_not_free_needs_a_price():
-    with pytest.raises(InvalidInput, match="price > 0"):
-        pure(CappedCounts(cap=3), price=0.0)
+    for price in (0.0, 1e-9):
+        with pytest.raises(InvalidInput, match="price >= 1e-06"):
+            pure(CappedCounts(cap=3), price=price)
+    assert pure(Softmax(classes=3, brier=0.5), price=1e-6).ridge > 0.0
 
 
 def test_the_solvers_noise_is_its_residual_over_ridge_and_share():

@@ -6,8 +6,9 @@ the score is -S, S of mean 0 and covariance K. With the expected score of the ro
 
     count (E mu z at theta* - E mu z at theta^) = R (theta^ - theta_0) + b + S.
 
-Given (rows, count, b) the equation is solved for theta* at S = 0 by Newton's method: no linearisation at the
-released point, which the ridge pulls towards theta_0, where the curvature is another. S moves the solution by
+Given (rows, count, b) the equation is solved for theta* at S = 0 by Newton's method (of classes with a
+derivative that is right near theta^ and close to it elsewhere): no linearisation at the released point, which
+the ridge pulls towards theta_0, where the curvature is another. S moves the solution by
 H^-1 S, H the derivative of the expected score *at the solution*, so theta* is normal with covariance H^-1 K
 H^-1 (``score``). H is the curvature, or for classes a little more than the released one (``classes``).
 

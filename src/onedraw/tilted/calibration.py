@@ -17,8 +17,8 @@ set, E' of the row only in the second. det(A + E)/det(A + E') <= det(A + E)/det 
 k = c0/R, c0 = sup omega |z|_2^2 = p. Only the *first* row's curvature counts: the other one's helps.
 (3) Together the log ratio is at most a' u + [a u + log det(I + k f'')] <= u + joint_loss(u, k) for
 replace-one, and joint_loss(u, k) for add/remove: the supremum is over one record jointly.
-(4) m rows: gradients add, and the determinant of the sum of m rank-one changes factorises into m such steps,
-each against a matrix >= R I. So the bound is m times (3): rows_per_person divides epsilon.
+(4) m rows: gradients add, and the determinant of the sum of m changes factorises into m such steps, each
+against a matrix >= R I. So the bound is m times (3): rows_per_person divides epsilon.
 (5) The computed minimiser has a gradient of norm at most t = ``residual``, so it lies within t/R of the exact
 one. Given the exact minimiser (and independent randomness of the solver) the gap is a function of the data of
 norm at most t/R; two gaps differ by 2 t/R. Spherical noise of scale 2 t/(R share epsilon) releases it at the
@@ -64,6 +64,8 @@ MARGIN = 1.0 + 1e-9
 SOLVER_SHARE = 0.005
 LARGEST_RATIO = 100.0
 """k is at most this: at a large epsilon no smaller ridge is of use, and the solver's noise would grow."""
+LEAST_PRICE = 1e-6
+"""Of a loss whose curvature is not free; bounds are rounded up by a thousandth of it."""
 RESIDUAL = 1e-6
 """The solver's gradient relative to the largest score; its noise is about RESIDUAL/SOLVER_SHARE long."""
 ENTRIES = 16
@@ -144,8 +146,10 @@ def finished(
 
 def pure_ratios(loss: Loss, *, epsilon: float, neighbours: Neighbours, price: float) -> tuple[float, float]:
     """(u, k) of step (3), for one row a person."""
-    if price == 0.0 < loss.price:
-        raise InvalidInput("Expected price > 0 for this loss, got price=0: its curvature is not free.")
+    if price < LEAST_PRICE and loss.price:
+        raise InvalidInput(
+            f"Expected price >= {LEAST_PRICE:g} as its curvature is not free, got price={price!r}."
+        )
     u = (1.0 - price) * epsilon
     if neighbours == "replace_one":
         u *= 0.5

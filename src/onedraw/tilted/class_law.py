@@ -5,10 +5,11 @@ T (K, p) has columns that sum to zero, as a gradient has, and ||T|| = (|T_1| + .
 for rows: the largest entry (cube) or the Euclidean length (ball).
 
 Guarantee:
-    A softmax record's gradient is (pi - e_y) (x) w, and for |w| <= 1 its norm is a |w| <= a = 1 - pi_y: the
-    log density changes by at most a/scale [``laws``].
+    A record's gradient is s (x) w with s_k >= 0 for all classes but its own, y, and s_y = -a, minus the sum of
+    the others (``softmax_loss``): for |w| <= 1 its norm is a |w| <= a, and the log density changes by at most
+    a/scale [``laws``].
 
-*Proof.* Its rows have the norms pi_k |w|, k != y, and (1 - pi_y) |w|. []
+*Proof.* Its rows have the norms s_k |w|, k != y, which add up to a |w|, and a |w|. []
 
 *How good it is.* No norm that gives gradients at most their score is larger than the gauge of the hull of
 {(e_k - e_l) (x) w}: the least sum of |c_kl| with sum (e_k - e_l) (x) c_kl = T. For three classes in the cube

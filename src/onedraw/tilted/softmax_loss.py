@@ -70,7 +70,7 @@ from onedraw.families.categorical import contrast_basis
 from onedraw.tilted.losses import Logistic
 from onedraw.types import Array
 
-PLACES, FINER, ROUNDS = 512, 16, 4
+PLACES, FINER, ROUNDS = 2048, 16, 4
 """Intervals of [0, 1], and by how much, and how often, they are made smaller around each peak."""
 
 
@@ -84,7 +84,6 @@ class Softmax:
     score_bound: ClassVar[float] = math.sqrt(2.0)
     price: ClassVar[float] = 0.1
     escape_ratio: ClassVar[float | None] = None
-    accuracy: ClassVar[float] = 1e-14
     extends: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -94,6 +93,11 @@ class Softmax:
     @property
     def num_predictors(self) -> int:
         return self.classes - 1
+
+    @property
+    def accuracy(self) -> float:
+        """A sum over classes is rounded, and so are the contrasts."""
+        return max(1e-14, 4.0 * self.classes * 2.0**-53)
 
     @property
     def curvature_bound(self) -> float:
@@ -225,11 +229,13 @@ def _trace_bound(classes: int, brier: float) -> float:
 
 
 def _largest(function: Callable[[Array], Array]) -> float:
-    """The largest value on [0, 1] of a function that bends at most a few times, and nowhere sharply upwards.
+    """The largest value on [0, 1] of a function that turns a few times only.
 
     Around each peak of a grid a finer one is laid. A peak of second derivative -D is missed by D h^2/8 for
-    intervals h, 5e-7 in the end; one that lies between two places of the first grid, and above neither of
-    its neighbours, by no more with h = 1/``PLACES``.
+    intervals h, 1e-7 in the end, which the last factor makes up for; one that shows at no place of the first
+    grid would be missed by as much with its h. None does: bounds with a grid of a quarter of these places
+    were never passed, by more than rounding, on grids of 16,000 and more (24,000 cases of u, k up to 100 and
+    up to 100 classes, many at ties of two peaks), and had at most three turning points.
     """
     places = np.linspace(0.0, 1.0, PLACES + 1)
     padded = np.pad(function(places), 1, constant_values=-np.inf)
