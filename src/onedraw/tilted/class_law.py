@@ -5,7 +5,7 @@ T (K, p) has columns that sum to zero, as a gradient has, and ||T|| = (|T_1| + .
 for rows: the largest entry (cube) or the Euclidean length (ball).
 
 Guarantee:
-    A record's gradient is s (x) w with s_k >= 0 for all classes but its own, y, and s_y = -a, minus the sum of
+    A record's gradient is s (x) w with s_k >= 0 for all classes but its own, y, and s_y = -a, less the sum of
     the others (``softmax_loss``): for |w| <= 1 its norm is a |w| <= a, and the log density changes by at most
     a/scale [``laws``].
 
