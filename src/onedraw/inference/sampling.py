@@ -9,8 +9,10 @@
 >>> chains = sample_moments(
 ...     noisy, space, ConstantWeight(), np.zeros((1, 2)), np.array([1000.0]), np.random.default_rng(0))
 >>> point = space.read(chains.draws.reshape(-1, space.size))
->>> round(float(point.rows.moments[:, 1, 1].mean()), 2), round(float(np.exp(point.log_count).mean()), 2)
-(0.33, 0.9)
+>>> bool(abs(point.rows.moments[:, 1, 1].mean() - 300 / 900) < 0.005)
+True
+>>> round(float(np.exp(point.log_count).mean()), 2)
+0.9
 """
 
 from __future__ import annotations
