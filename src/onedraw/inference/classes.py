@@ -33,7 +33,7 @@ import numpy as np
 
 from onedraw._validate import whole
 from onedraw.families.categorical import contrast_basis
-from onedraw.inference.information import Information, or_nan
+from onedraw.inference.information import Information, or_nan, to_probabilities
 from onedraw.inference.nodes import nodes
 from onedraw.inference.rows import Rows, RowsGradient
 from onedraw.types import Array
@@ -148,11 +148,7 @@ class _Block:
 
     def _at(self, theta: Array) -> Array:
         """Probabilities (b, K, N)."""
-        values = (self._basis @ theta) @ self.rows
-        values -= values.max(axis=1, keepdims=True)
-        np.exp(values, out=values)
-        values /= values.sum(axis=1, keepdims=True)
-        return np.asarray(values)
+        return to_probabilities((self._basis @ theta) @ self.rows, axis=1)
 
 
 def class_row_law(

@@ -4,12 +4,12 @@
 V = B'(diag pi - pi pi')B is a function of the q = K - 1 predictors eta = theta z alone. In a cell of the law
 of rows (``rows``), z ~ N(m, Sigma), they are a + L h with a = theta m, L L' = S = theta Sigma theta' and
 standard normal h, and z given h has the mean m + U h, U = Sigma theta' L^-T, and the covariance Sigma - U U'.
-So with the means v0, v1, v2 of V, V h and V h h' over h, which are q numbers whatever the number of columns,
+So with the means v0, v1, v2 of V, V h and V h h' over h, a few numbers whatever the number of columns,
 
     E V (x) z z' = v0 (x) (Sigma - U U' + m m') + v1 (x) (m U' + U m') + U v2 U'       (block by block).
 
-Means over h are those of ``nodes.rule``.
-Where fewer columns vary than there are predictors, h are those columns themselves: U = F, Sigma = F F'.
+Means over h are those of ``nodes.rule``. Where no more columns vary than there are predictors, h are those
+columns themselves: U = F, Sigma = F F'.
 
 ``pullback`` is the reverse mode by hand, as in ``curvature``.
 
@@ -50,7 +50,7 @@ class Information:
     @property
     def curvature(self) -> Array:
         """E V (x) z z' (B, q p, q p)."""
-        return self._blocks(self._moments)
+        return self._blocks(self._means)
 
     def steeper(self, brier: float) -> Array:
         """E (V + c V^2) (x) z z' (B, q p, q p), c = ``brier``."""
@@ -62,15 +62,13 @@ class Information:
             for e in range(q):
                 first, second = place[min(a, e), max(a, e)], place[min(e, b), max(e, b)]
                 out[:, :, k] += brier * variance[:, :, first] * variance[:, :, second]
-        return self._blocks(self._summed(out))
+        return self._blocks(self._by_power(self._summed(out)))
 
-    def _blocks(self, moments: Array) -> Array:
-        """The formula above (B, q p, q p) from the means of the monomials (B, C, pairs, M)."""
-        q, mean, along = self.classes - 1, self.rows.mean, self._along
-        means = self._by_power(moments)
+    def _blocks(self, means: tuple[Array, Array, Array]) -> Array:
+        """The formula above (B, q p, q p), from v0, v1 and v2."""
+        q, mean, along, within = self.classes - 1, self.rows.mean, self._along, self._within
         batch, _, p = mean.shape
         out = np.empty((batch, q, p, q, p))
-        within = self.rows.covariance - along @ along.transpose(0, 2, 1)
         for k, (a, b) in enumerate(pairs(q)):
             v0, v1, v2 = (part[:, :, k] for part in means)  # (B, C), (B, C, r), (B, C, r, r)
             cross = along @ (v1.transpose(0, 2, 1) @ mean)
@@ -85,37 +83,33 @@ class Information:
         A pair adds <G, v0 (Sigma - U U' + m m') + ...>, G twice its block off the diagonal: linear in V at
         every node, with the coefficients c0 + c1.h + h' c2 h.
         """
-        q, mean, along, cells = self.classes - 1, self.rows.mean, self._along, self.rows.weight.shape[1]
+        q, mean, along, within = self.classes - 1, self.rows.mean, self._along, self._within
         batch, _, p = mean.shape
-        blocks = gradient.reshape(batch, q, p, q, p)
-        within = self.rows.covariance - along @ along.transpose(0, 2, 1)
-        size = len(pairs(along.shape[2]))
-        linear = np.empty((batch, cells, len(pairs(q)), 1 + along.shape[2] + size))
+        size, blocks = along.shape[2], gradient.reshape(batch, q, p, q, p)
+        linear = np.empty_like(self._moments)
         by_mean, by_along, by_within = np.zeros_like(mean), np.zeros_like(along), np.zeros((batch, p, p))
-        means = self._by_power(self._moments)
         for k, (a, b) in enumerate(pairs(q)):
             block = blocks[:, a, :, b]
             block = block if a == b else block + block.transpose(0, 2, 1)
-            v0, v1, v2 = (part[:, :, k] for part in means)
+            v0, v1, v2 = (part[:, :, k] for part in self._means)
             turned = mean @ block  # (B, C, p)
             inner = along.transpose(0, 2, 1) @ block  # (B, r, p)
             linear[:, :, k, 0] = (block * within).sum((1, 2))[:, None] + (turned * mean).sum(2)
-            linear[:, :, k, 1 : 1 + along.shape[2]] = 2.0 * turned @ along
-            linear[:, :, k, 1 + along.shape[2] :] = _folded(inner @ along)[:, None]
+            linear[:, :, k, 1 : 1 + size] = 2.0 * turned @ along
+            linear[:, :, k, 1 + size :] = _folded(inner @ along)[:, None]
             by_mean += 2.0 * (v0[:, :, None] * turned + v1 @ inner)
             by_along += 2.0 * (turned.transpose(0, 2, 1) @ v1 + inner.transpose(0, 2, 1) @ v2.sum(1))
             by_within += v0.sum(1)[:, None, None] * block
-        weight = self.rows.weight[:, :, None, None]
-        by_weight = (linear * self._moments).sum((2, 3))
         by_along -= 2.0 * by_within @ along
-        by_centre, by_spread = self._by_predictors(weight * linear)
-        theta = self._theta
-        by_mean += by_centre @ theta
-        covariance = by_within + self._by_covariance(by_along, by_spread)
-        full = np.zeros_like(covariance)
-        free = self.rows.free
-        full[:, free, free] = covariance[:, free, free]
-        return RowsGradient(weight=by_weight, mean=by_mean, covariance=full)
+        by_centre, by_spread = self._by_predictors(self.rows.weight[:, :, None, None] * linear)
+        by_covariance = by_within + self._by_covariance(by_along, by_spread)
+        free, covariance = self.rows.free, np.zeros_like(by_within)
+        covariance[:, free, free] = by_covariance[:, free, free]
+        return RowsGradient(
+            weight=(linear * self._moments).sum((2, 3)),
+            mean=by_mean + by_centre @ self._theta,
+            covariance=covariance,
+        )
 
     # -- the predictors
 
@@ -141,14 +135,22 @@ class Information:
         return or_nan(np.linalg.cholesky, spread)
 
     @cached_property
+    def _inverse(self) -> Array:
+        return or_nan(np.linalg.inv, self._factor)
+
+    @cached_property
     def _along(self) -> Array:
         """U (B, p, r)."""
         if not self._by_columns:
-            turned = self._theta @ self.rows.covariance
-            return np.asarray(or_nan(np.linalg.inv, self._factor) @ turned).transpose(0, 2, 1)
+            return np.asarray(self._inverse @ (self._theta @ self.rows.covariance)).transpose(0, 2, 1)
         out = np.zeros((len(self.theta), self.rows.size, self._factor.shape[1]))
         out[:, self.rows.free] = self._factor
         return out
+
+    @cached_property
+    def _within(self) -> Array:
+        """Sigma - U U' (B, p, p)."""
+        return np.asarray(self.rows.covariance - self._along @ self._along.transpose(0, 2, 1))
 
     @cached_property
     def _spread(self) -> Array:
@@ -160,35 +162,33 @@ class Information:
         if self._by_columns:
             by_factor = (by_along + self._theta.transpose(0, 2, 1) @ by_spread)[:, self.rows.free]
             out = np.zeros_like(self.rows.covariance)
-            out[:, self.rows.free, self.rows.free] = _of_cholesky(self._factor, by_factor)
+            out[:, self.rows.free, self.rows.free] = self._by_factored(by_factor)
             return out
-        inverse, theta = or_nan(np.linalg.inv, self._factor), self._theta
+        inverse, theta = self._inverse, self._theta
         # U = Sigma theta' L^-T: dU = dSigma theta' L^-T - U dL' L^-T
         by_turned = by_along @ inverse
         by_factor = by_spread - inverse.transpose(0, 2, 1) @ by_along.transpose(0, 2, 1) @ self._along
         half = 0.5 * by_turned @ theta
-        through = theta.transpose(0, 2, 1) @ _of_cholesky(self._factor, by_factor) @ theta
+        through = theta.transpose(0, 2, 1) @ self._by_factored(by_factor) @ theta
         return np.asarray(half + half.transpose(0, 2, 1) + through)
 
-    # -- means over the nodes
+    def _by_factored(self, gradient: Array) -> Array:
+        """The derivative by the matrix that was factored, symmetric, from that by its Cholesky factor."""
+        diagonal = np.arange(gradient.shape[1])
+        inner = np.tril(self._factor.transpose(0, 2, 1) @ gradient)
+        inner[:, diagonal, diagonal] *= 0.5
+        out = self._inverse.transpose(0, 2, 1) @ inner @ self._inverse
+        return np.asarray(0.5 * (out + out.transpose(0, 2, 1)))
 
-    @cached_property
-    def _rule(self) -> tuple[Array, Array]:
-        """Monomials 1, h, h_i h_j (i <= j) of the nodes (M, N), and their masses (N,)."""
-        points, masses = rule(self._factor.shape[1])
-        squares = [points[:, i] * points[:, j] for i, j in pairs(points.shape[1])]
-        return np.stack([np.ones(len(points)), *points.T, *squares]), masses
+    # -- means over the nodes
 
     @cached_property
     def _probabilities(self) -> Array:
         """(B, C, K, N)."""
         size, basis = self._factor.shape[1], contrast_basis(self.classes)
         centre = self.rows.mean @ (basis @ self._theta).transpose(0, 2, 1)  # (B, C, K)
-        values = (basis @ self._spread)[:, None] @ self._rule[0][1 : 1 + size] + centre[:, :, :, None]
-        values -= values.max(axis=2, keepdims=True)
-        np.exp(values, out=values)
-        values /= values.sum(axis=2, keepdims=True)
-        return np.asarray(values)
+        values = (basis @ self._spread)[:, None] @ monomials(size)[0][1 : 1 + size] + centre[:, :, :, None]
+        return to_probabilities(values, axis=2)
 
     @cached_property
     def _in_contrasts(self) -> Array:
@@ -205,12 +205,16 @@ class Information:
 
     @cached_property
     def _moments(self) -> Array:
+        """Means of V_ab times the monomials (B, C, pairs, M)."""
         return self._summed(self._variance)
+
+    @cached_property
+    def _means(self) -> tuple[Array, Array, Array]:
+        return self._by_power(self._moments)
 
     def _summed(self, values: Array) -> Array:
         """Means of values (..., N) times the monomials (..., M)."""
-        monomials, masses = self._rule
-        return np.asarray(values @ (masses * monomials).T)
+        return np.asarray(values @ monomials(self._factor.shape[1])[1].T)
 
     def _by_power(self, moments: Array) -> tuple[Array, Array, Array]:
         """v0 (B, C, pairs), v1 (..., r) and v2 (..., r, r), times the weights of the cells."""
@@ -223,9 +227,10 @@ class Information:
 
     def _by_predictors(self, linear: Array) -> tuple[Array, Array]:
         """The derivatives by a (B, C, q) and L (B, q, r), from coefficients of monomials (B, C, pairs, M)."""
-        monomials, masses = self._rule
+        size = self._factor.shape[1]
+        plain, weighted = monomials(size)
         basis, pi, means = contrast_basis(self.classes), self._probabilities, self._in_contrasts
-        by_variance = linear @ (masses * monomials)  # (B, C, pairs, N)
+        by_variance = linear @ weighted  # (B, C, pairs, N)
         by_means = np.zeros_like(means)
         for k, (a, b) in enumerate(pairs(self.classes - 1)):
             by_means[:, :, a] -= by_variance[:, :, k] * means[:, :, b]
@@ -234,8 +239,7 @@ class Information:
         by_pi -= (pi * by_pi).sum(axis=2, keepdims=True)
         by_pi *= pi
         by_eta = basis.T @ by_pi  # (B, C, q, N)
-        size = self._factor.shape[1]
-        return by_eta.sum(3), (by_eta @ monomials[1 : 1 + size].T).sum(1)
+        return by_eta.sum(3), (by_eta @ plain[1 : 1 + size].T).sum(1)
 
 
 def pairs(size: int) -> list[tuple[int, int]]:
@@ -257,14 +261,21 @@ def products(classes: int) -> Array:
     return np.stack([basis[:, a] * basis[:, b] for a, b in pairs(classes - 1)])
 
 
-def _of_cholesky(factor: Array, gradient: Array) -> Array:
-    """The derivative by a matrix (B, n, n), symmetric, from that by its Cholesky factor."""
-    diagonal = np.arange(factor.shape[1])
-    inner = np.tril(factor.transpose(0, 2, 1) @ gradient)
-    inner[:, diagonal, diagonal] *= 0.5
-    inverse = or_nan(np.linalg.inv, factor)
-    out = inverse.transpose(0, 2, 1) @ inner @ inverse
-    return np.asarray(0.5 * (out + out.transpose(0, 2, 1)))
+@lru_cache(maxsize=16)
+def monomials(dim: int) -> tuple[Array, Array]:
+    """1, h, h_i h_j (i <= j) at the nodes of ``rule`` (M, N), and the same times their masses."""
+    points, masses = rule(dim)
+    squares = [points[:, i] * points[:, j] for i, j in pairs(dim)]
+    values = np.stack([np.ones(len(points)), *points.T, *squares])
+    return values, masses * values
+
+
+def to_probabilities(logits: Array, axis: int) -> Array:
+    """Their softmax, in their own memory."""
+    logits -= logits.max(axis=axis, keepdims=True)
+    np.exp(logits, out=logits)
+    logits /= logits.sum(axis=axis, keepdims=True)
+    return logits
 
 
 def or_nan(function: Callable[..., Any], matrices: Array) -> Array:

@@ -231,9 +231,8 @@ class LinearStages:
 
 def _classes(model: RegressionModel) -> Recipe:
     classes = model.family.num_predictors + 1
-    if classes > 2:
-        return OneFit(Softmax(classes=classes, brier=BRIER), published={"brier": BRIER})
-    return OneFit(Logistic(brier=BRIER), published={"brier": BRIER})
+    loss = Logistic(brier=BRIER) if classes == 2 else Softmax(classes=classes, brier=BRIER)
+    return OneFit(loss, published={"brier": BRIER})
 
 
 RECIPES: Mapping[str, Callable[[RegressionModel], Recipe]] = {
