@@ -230,8 +230,8 @@ def test_every_class_has_the_errors_of_its_likelihood(uniform):
 
 
 def test_what_is_released_is_the_information_with_the_noise_of_its_bounds(uniform):
-    """Entries of at most 1/2 and a trace of at most p (1 - 1/K): those of the log loss, not of the loss of the
-    fit, which curves 7 to 25% more. Six standard deviations of the noise; the seed is fixed."""
+    """Entries of at most 1/2 and a trace of at most p (1 - 1/K): those of the log loss, not of the loss
+    of the fit, which curves 7 to 25% more. Six standard deviations of the noise; the seed is fixed."""
     found = released_of(uniform[0].release_)
     z = np.column_stack([np.random.default_rng(4).uniform(-1.0, 1.0, (N, 2)), np.ones(N)])
     _, expected = softmax_sums(z, np.ones(N), found.theta.reshape(2, 3))
