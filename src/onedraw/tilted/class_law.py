@@ -54,8 +54,10 @@ from typing import Literal
 import numpy as np
 
 from onedraw._validate import positive, whole
+from onedraw.errors import InvalidInput
 from onedraw.families.categorical import contrast_basis
 from onedraw.tilted.laws import BallLaw, CubeLaw, Law
+from onedraw.tilted.one_hot import OneHot, OneHotLaw
 from onedraw.types import Array
 
 MOST_SIGNS = 8
@@ -67,9 +69,16 @@ MOMENT_DRAWS = 100_000
 
 
 def norm_law(
-    *, predictors: int, columns: int, scale: float, geometry: Literal["cube", "ball"] = "cube"
+    *, predictors: int, columns: int, scale: float, geometry: Literal["cube", "ball"] | OneHot = "cube"
 ) -> Law:
     """The law of the tilt for rows of ``columns`` entries."""
+    if isinstance(geometry, OneHot):
+        if predictors > 1 or columns != geometry.dim:
+            raise InvalidInput(
+                f"Expected one predictor and rows of {geometry.dim} entries for columns of categories, got "
+                f"{predictors} and {columns}."
+            )
+        return OneHotLaw(geometry=geometry, scale=scale)
     if predictors > 1:
         return ClassNormLaw(classes=predictors + 1, columns=columns, scale=scale, geometry=geometry)
     return (CubeLaw if geometry == "cube" else BallLaw)(dim=columns, scale=scale)
@@ -103,6 +112,10 @@ class ClassNormLaw:
         each = 0.5 * (self.columns + 1)
         total = self.classes * each
         return self.scale**2 * 8.0 * each * (total - 0.5 * self.columns) / (total + 1.0)
+
+    @property
+    def covariance(self) -> Array:
+        return self.variance * np.eye(self.dim)
 
     def norm(self, b: Array) -> float:
         rows = contrast_basis(self.classes) @ np.reshape(b, (self.classes - 1, self.columns))
