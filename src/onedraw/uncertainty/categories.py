@@ -34,7 +34,7 @@ STUDIED: tuple[str, ...] = (Bernoulli.name, Gaussian.name)
 LABEL = re.compile(r"^((?!bs\().+)\[([^\[\]]*)\]$", re.DOTALL)
 """A factor of a formula with its category, ``town[T.b]`` beside an intercept or ``town[b]`` without one; the
 parts of a spline, ``bs(age, df=4)[1]``, are none."""
-FEWEST_LEVELS, MOST_DESCRIBED, MOST_CELLS = 3, 12, 32
+FEWEST_LEVELS, MOST_DESCRIBED, MOST_CELLS = 3, 20, 32
 """Categories of a column that is described by cells, and combinations of them: what was measured."""
 MOST_LEVELS = 4
 """Categories of a column up to which intervals were seen to cover where it is not described by cells."""
