@@ -326,8 +326,11 @@ class TiltedFit(Mechanism):
             statistics = self._dispersion(found, terms.part(DISPERSION_SHARE), rng)
             terms = terms.part(1.0 - DISPERSION_SHARE)
         loss, dim = found.loss.information, found.table.shape[1]
-        trace = squared_length(self._geometry, dim) * loss.trace_bound
-        law = self._matrix_law(dim * loss.num_predictors, trace, loss.curvature_bound, terms)
+        longest, entry = squared_length(self._geometry, dim), loss.curvature_bound
+        total = None if self._one_hot is None else self._one_hot.sum_of_products * entry
+        law = self._matrix_law(
+            dim * loss.num_predictors, longest * loss.trace_bound, entry, terms, total=total
+        )
         return statistics | _matrix("curvature", law.release(found.curvature, rng))
 
     def _score_products(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
@@ -361,11 +364,14 @@ class TiltedFit(Mechanism):
             "dispersion_noise": Statistic.rounded([scale], unit=scale),
         }
 
-    def _matrix_law(self, dim: int, trace: float, entry: float, terms: Terms) -> CurvatureLaw:
+    def _matrix_law(
+        self, dim: int, trace: float, entry: float, terms: Terms, total: float | None = None
+    ) -> CurvatureLaw:
         return curvature_law(
             dim=dim,
             trace=trace,
             entry=entry if self._bounded else None,
+            total=total,
             epsilon=terms.epsilon,
             delta=terms.delta,
             neighbours=terms.neighbours,

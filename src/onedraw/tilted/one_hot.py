@@ -13,12 +13,15 @@ is 1 for every record, in absolute values. Its unit ball, a cube times cross-pol
 
 Guarantee:
     For every finite feature vector, ``OneHot.weighted`` has ||omega u|| <= 1 and omega |u|_2^2 <= c0, the
-    number of plain entries and of columns: what ``calibration`` needs, with the law below. One record adds to
-    the curvature a matrix of trace at most c0 times that of the loss, and entries as in the cube.
+    number of plain entries and of columns: what ``calibration`` needs, with the law below. The entries of
+    omega u u' are at most 1 in size, and those of its upper triangle sum to at most c0 (c0 + 1)/2
+    (``sum_of_products``): what ``curvature`` needs.
 
 *Proof.* omega = min(1, 1/||u||^2). The squares of plain entries are at most ||u||^2 each, and so is the sum
 of the squares of a column, which is at most the square of its sum. So |u|_2^2 <= c0 ||u||^2, and omega times
-it is at most c0; ||omega u|| <= 1. Records of declared categories have ||u|| = 1; nothing rests on it. []
+it is at most c0; ||omega u|| <= 1. Likewise |u|_1 <= c0 ||u||, and the sum over i <= j of |u_i u_j| is
+(|u|_1^2 + |u|_2^2)/2 <= (c0^2 + c0) ||u||^2/2. Records of declared categories have ||u|| = 1; nothing rests
+on it. []
 
 *Several columns* have a sum of 1 each, so rows lie in a subspace, and theta is determined up to what is added
 to one column and taken off another, on which no predictor depends. The ridge holds that; the theorem is about
@@ -83,6 +86,11 @@ class OneHot:
     def squared_length(self) -> int:
         """c0."""
         return len(self.plain) + len(self.columns)
+
+    @property
+    def sum_of_products(self) -> float:
+        """The largest sum of the upper triangle of omega u u', in absolute values."""
+        return 0.5 * self.squared_length * (self.squared_length + 1)
 
     @cached_property
     def plain(self) -> tuple[int, ...]:
