@@ -327,9 +327,9 @@ class TiltedFit(Mechanism):
             terms = terms.part(1.0 - DISPERSION_SHARE)
         loss, dim = found.loss.information, found.table.shape[1]
         longest, entry = squared_length(self._geometry, dim), loss.curvature_bound
-        total = None if self._one_hot is None else self._one_hot.sum_of_products * entry
+        moved = None if self._one_hot is None else self._one_hot.moved(terms.neighbours) * entry
         law = self._matrix_law(
-            dim * loss.num_predictors, longest * loss.trace_bound, entry, terms, total=total
+            dim * loss.num_predictors, longest * loss.trace_bound, entry, terms, moved=moved
         )
         return statistics | _matrix("curvature", law.release(found.curvature, rng))
 
@@ -365,13 +365,13 @@ class TiltedFit(Mechanism):
         }
 
     def _matrix_law(
-        self, dim: int, trace: float, entry: float, terms: Terms, total: float | None = None
+        self, dim: int, trace: float, entry: float, terms: Terms, moved: float | None = None
     ) -> CurvatureLaw:
         return curvature_law(
             dim=dim,
             trace=trace,
             entry=entry if self._bounded else None,
-            total=total,
+            moved=moved,
             epsilon=terms.epsilon,
             delta=terms.delta,
             neighbours=terms.neighbours,

@@ -4,8 +4,8 @@
 f'' is taken at the record's own predictor, its offset included; its bounds hold for every predictor.
 One record adds a positive semidefinite D with trace at most c (``trace``) and, for rows in the cube, with all
 entries at most e (``entry``) in size and diagonal ones in [0, e]. A person has up to m rows, so m c and m e.
-Of rows with columns of categories most entries are zero, and those of the upper triangle sum to at most t
-(``total``) in size.
+Of rows with columns of categories most entries are zero, and a row that is replaced, or added, moves those of
+the upper triangle by at most t in all (``moved``).
 
 Guarantee (``epsilon`` = diagonal part + off-diagonal part, or (epsilon, delta) for the Gaussian):
     * Diagonal, entries known: the cube law of scale m e/epsilon_d, for both relations: the difference of two
@@ -17,8 +17,7 @@ Guarantee (``epsilon`` = diagonal part + off-diagonal part, or (epsilon, delta) 
     * Off-diagonal, trace only (and wherever it is smaller): the symmetrised Wishart N = s (A A' - B B'), A
       and B p x (p+1) standard normal, s = m c/epsilon_o, half of it for add/remove. Its diagonal is a second
       reading.
-    * All entries, their sum known: independent Laplace of scale 2 m t/epsilon, m t/epsilon for add/remove,
-      which needs no parts.
+    * All entries, t known: independent Laplace of scale m t/epsilon, which needs no parts.
     * A total of squared scores sum omega a^2, a = |f'|/score bound in [0, 1] (``total_scale``): Laplace of
       scale m/epsilon, for both relations, as a person moves it by m at most.
     * delta > 0: Gaussian on the whole matrix, of Frobenius sensitivity sqrt(2) m c, m c for add/remove.
@@ -158,14 +157,14 @@ def curvature_law(
     trace: float,
     entry: float | None,
     epsilon: float,
-    total: float | None = None,
+    moved: float | None = None,
     delta: float = 0.0,
     neighbours: Neighbours = "replace_one",
     rows_per_person: int = 1,
     diagonal_share: float = DIAGONAL_SHARE,
 ) -> CurvatureLaw:
-    """The law with the least off-diagonal noise. ``entry`` is None where only the trace is bounded, ``total``
-    where the sum of the entries is not known to be small."""
+    """The law with the least off-diagonal noise. ``entry`` is None where only the trace is bounded, ``moved``
+    where a row may have all entries."""
     p, m = whole(dim=dim), whole(rows_per_person=rows_per_person)
     positive(epsilon=epsilon)
     probability(delta=delta)
@@ -180,8 +179,8 @@ def curvature_law(
         e = m * positive(entry=entry)
         laws[0] = ("cube", e / on, "wishart", 0.5 * both * c / off)
         laws.append(("cube", e / on, "cube", both * e / off))
-    if total is not None:
-        scale = both * m * positive(total=total) / epsilon
+    if moved is not None:
+        scale = m * positive(moved=moved) / epsilon
         laws.append(("laplace", scale, "laplace", scale))
     if delta > 0.0:
         sigma = math.sqrt(both) * c / gaussian_parameter(epsilon, delta)

@@ -14,14 +14,21 @@ is 1 for every record, in absolute values. Its unit ball, a cube times cross-pol
 Guarantee:
     For every finite feature vector, ``OneHot.weighted`` has ||omega u|| <= 1 and omega |u|_2^2 <= c0, the
     number of plain entries and of columns: what ``calibration`` needs, with the law below. The entries of
-    omega u u' are at most 1 in size, and those of its upper triangle sum to at most c0 (c0 + 1)/2
-    (``sum_of_products``): what ``curvature`` needs.
+    omega u u' are at most 1 in size, and ``moved`` is the most by which those of its upper triangle change in
+    all, times a number in [0, 1], if the record is added or replaced: what ``curvature`` needs.
 
 *Proof.* omega = min(1, 1/||u||^2). The squares of plain entries are at most ||u||^2 each, and so is the sum
 of the squares of a column, which is at most the square of its sum. So |u|_2^2 <= c0 ||u||^2, and omega times
-it is at most c0; ||omega u|| <= 1. Likewise |u|_1 <= c0 ||u||, and the sum over i <= j of |u_i u_j| is
-(|u|_1^2 + |u|_2^2)/2 <= (c0^2 + c0) ||u||^2/2. Records of declared categories have ||u|| = 1; nothing rests
-on it. []
+it is at most c0; ||omega u|| <= 1. Records of declared categories have ||u|| = 1; nothing rests on it. []
+
+*Proof for what a record moves.* Let x, of length d, be the plain entries of sqrt(f omega) u in absolute
+values, in [0, 1], f the number in [0, 1], and J the number of columns. The sum over i <= j of f omega |u_i
+u_j| is at most t(x) = ((J + sum x)^2 + J + sum x^2)/2 <= t(1) = c0 (c0 + 1)/2. Two records differ by at most
+t(x) + t(x') - 2 sum min(x_i, x'_i)^2, as squares of plain entries are not negative. That grows with the
+larger of x_i and x'_i, so one of them is 1 and the other some y_i. The a places where x_i = 1, and likewise
+the d - a others, add ((c + sum y)^2 - 3 sum y^2)/2, c = J plus the number of places of the other kind. Given
+the sum it is largest where all these y are alike, and then grows up to y = 1 where c + (a - 3) y >= 0: always
+but for a = c = 1, a feature and a column. So they differ by at most 2 t(1) - 2 d, and there by 17/4. []
 
 *Several columns* have a sum of 1 each, so rows lie in a subspace, and theta is determined up to what is added
 to one column and taken off another, on which no predictor depends. The ridge holds that; the theorem is about
@@ -52,7 +59,7 @@ import numpy as np
 from onedraw._validate import positive
 from onedraw.columns import indicators
 from onedraw.errors import InvalidInput
-from onedraw.types import Array
+from onedraw.types import Array, Neighbours
 
 FEWEST_LEVELS = 3
 """Two categories are a cube already."""
@@ -87,10 +94,12 @@ class OneHot:
         """c0."""
         return len(self.plain) + len(self.columns)
 
-    @property
-    def sum_of_products(self) -> float:
-        """The largest sum of the upper triangle of omega u u', in absolute values."""
-        return 0.5 * self.squared_length * (self.squared_length + 1)
+    def moved(self, neighbours: Neighbours) -> float:
+        """The most by which the upper triangle of omega u u' changes, in absolute values."""
+        d, one = len(self.plain), 0.5 * self.squared_length * (self.squared_length + 1)
+        if neighbours == "add_remove":
+            return one
+        return 4.25 if d == len(self.columns) == 1 else 2.0 * (one - d)
 
     @cached_property
     def plain(self) -> tuple[int, ...]:
