@@ -53,7 +53,7 @@ def designs(geometry, parallel=False):
         return HADAMARD
     if geometry == CATEGORIES:
         signs = np.array([[1.0, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
-        return np.column_stack([signs, np.ones(4), np.zeros((4, 2))])  # all of one category
+        return np.column_stack([signs, np.eye(3)[[0, 0, 0, 1]]])  # the other person is of another category
     axes = np.eye(4)
     if parallel:
         axes[1:3] = np.cos(TILTED_BY) * axes[0] + np.sin(TILTED_BY) * axes[1:3]
@@ -125,6 +125,7 @@ def calibrated(loss, neighbours, rows, geometry):
 CASES = pytest.mark.parametrize("rows", [1, 3])
 RELATIONS = pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
 ALL_LOSSES = pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
+SOME_LOSSES = pytest.mark.parametrize("loss", [*LOSSES[:5], LOSSES[7]], ids=[*NAMES[:5], NAMES[7]])
 
 
 @CASES
@@ -138,8 +139,8 @@ def test_the_worst_pair_in_the_cube_comes_to_epsilon(loss, neighbours, rows):
 
 @CASES
 @RELATIONS
-@pytest.mark.parametrize("loss", LOSSES[:5], ids=NAMES[:5])
-def test_the_worst_pair_of_one_category_comes_to_epsilon(loss, neighbours, rows):
+@SOME_LOSSES
+def test_the_worst_pair_of_two_categories_comes_to_epsilon(loss, neighbours, rows):
     """And passes it by far with a ridge that is four times too small, or noise that is half as large."""
     fit, z = calibrated(loss, neighbours, rows, CATEGORIES), designs(CATEGORIES)
     assert 0.999 * EPSILON <= worst(loss, fit, neighbours, rows, z) <= EPSILON
@@ -150,11 +151,11 @@ def test_the_worst_pair_of_one_category_comes_to_epsilon(loss, neighbours, rows)
 
 @CASES
 @RELATIONS
-@pytest.mark.parametrize("loss", LOSSES[:5], ids=NAMES[:5])
+@SOME_LOSSES
 def test_rows_that_no_category_has_do_not_pass_epsilon_either(loss, neighbours, rows):
     rng, fit = np.random.default_rng(6), calibrated(loss, neighbours, rows, CATEGORIES)
     slope, curvature = scores(loss)
-    for _ in range(200):
+    for _ in range(100):
         x = rng.choice([-1.0, 1.0], (2 * rows, 5)) * rng.choice([1.0, 1.5, 3.0, 0.7])
         made = one_hot_rows(x, CATEGORIES)
         weight = np.ones(2 * rows) if made.weight is None else made.weight
