@@ -17,10 +17,13 @@ from onedraw.tilted.calibration import calibrate
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.fit import tilted_fit
 from onedraw.tilted.losses import LogCosh, Logistic
+from onedraw.tilted.one_hot import OneHot
 from onedraw.tilted.softmax_loss import Softmax
-from onedraw.tilted.weights import Rows
+from onedraw.tilted.weights import Rows, one_hot_rows
 
 EPSILON = 1.0
+CATEGORIES = OneHot(num_features=5, columns=((3, 4),))
+"""Three plain entries and three categories."""
 HADAMARD = np.array([[1.0, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [-1, 1, 1, -1]])
 TILTED_BY = 1e-3
 LOSSES = [
@@ -48,6 +51,9 @@ def designs(geometry, parallel=False):
     """
     if geometry == "cube":
         return HADAMARD
+    if geometry == CATEGORIES:
+        signs = np.array([[1.0, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
+        return np.column_stack([signs, np.eye(3)[[0, 0, 0, 1]]])  # the other person is of another category
     axes = np.eye(4)
     if parallel:
         axes[1:3] = np.cos(TILTED_BY) * axes[0] + np.sin(TILTED_BY) * axes[1:3]
@@ -114,7 +120,7 @@ def calibrated(loss, neighbours, rows, geometry):
     return calibrate(
         loss,
         epsilon=EPSILON,
-        dim=4,
+        dim=4 if isinstance(geometry, str) else geometry.dim,
         geometry=geometry,
         neighbours=neighbours,
         rows_per_person=rows,
@@ -125,6 +131,7 @@ def calibrated(loss, neighbours, rows, geometry):
 CASES = pytest.mark.parametrize("rows", [1, 3])
 RELATIONS = pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
 ALL_LOSSES = pytest.mark.parametrize("loss", LOSSES, ids=NAMES)
+SOME_LOSSES = pytest.mark.parametrize("loss", [*LOSSES[:5], LOSSES[7]], ids=[*NAMES[:5], NAMES[7]])
 
 
 @CASES
@@ -134,6 +141,36 @@ def test_the_worst_pair_in_the_cube_comes_to_epsilon(loss, neighbours, rows):
     fit = calibrated(loss, neighbours, rows, "cube")
     found = worst(loss, fit, neighbours, rows, designs("cube"))
     assert 0.999 * EPSILON <= found <= EPSILON
+
+
+@CASES
+@RELATIONS
+@SOME_LOSSES
+def test_the_worst_pair_of_two_categories_comes_to_epsilon(loss, neighbours, rows):
+    """And passes it by far with a ridge that is four times too small, or noise that is half as large."""
+    fit, z = calibrated(loss, neighbours, rows, CATEGORIES), designs(CATEGORIES)
+    assert 0.999 * EPSILON <= worst(loss, fit, neighbours, rows, z) <= EPSILON
+    assert worst(loss, replace(fit, ridge=fit.ridge / 4.0), neighbours, rows, z) > 1.1 * EPSILON
+    halved = replace(fit, law=replace(fit.law, scale=0.5 * fit.law.scale))
+    assert worst(loss, halved, neighbours, rows, z) > 1.5 * EPSILON
+
+
+@CASES
+@RELATIONS
+@SOME_LOSSES
+def test_rows_that_no_category_has_do_not_pass_epsilon_either(loss, neighbours, rows):
+    rng, fit = np.random.default_rng(6), calibrated(loss, neighbours, rows, CATEGORIES)
+    slope, curvature = scores(loss)
+    for _ in range(100):
+        x = rng.choice([-1.0, 1.0], (2 * rows, 5)) * rng.choice([1.0, 1.5, 3.0, 0.7])
+        made = one_hot_rows(x, CATEGORIES)
+        weight = np.ones(2 * rows) if made.weight is None else made.weight
+        chosen = rng.integers(len(slope), size=2 * rows)
+        records = [
+            (u, w * slope[i], w * curvature[i]) for u, w, i in zip(made.design, weight, chosen, strict=True)
+        ]
+        first, second = records[:rows], records[rows:] if neighbours == "replace_one" else []
+        assert log_ratio(loss, fit, first, second) <= EPSILON
 
 
 @RELATIONS
