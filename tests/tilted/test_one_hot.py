@@ -298,16 +298,16 @@ def table(n, seed):
 
 @pytest.mark.parametrize("model", ["logistic", "linear", "poisson"])
 def test_estimates_with_many_categories_are_close_and_their_intervals_cover(model):
-    """30 releases of 11 parameters, epsilon 1; coverage of 95% intervals below 0.90 would come once in 10,000
-    seeds if a release's intervals were as good as three independent ones, and errors are about 1.1 times
-    those of the non-private fit (4 to 8 times where categories are points of a cube)."""
+    """10 releases of 11 parameters, epsilon 1. Were a release's intervals as good as four independent ones,
+    fewer than 0.84 of them would cover once in 500 seeds; errors are about 1.1 times those of the non-private
+    fit, and were 2 to 10 times where categories are points of a cube."""
     kinds = {
         "logistic": (onedraw.LogisticRegression, {"classes": [0, 1]}),
         "linear": (onedraw.LinearRegression, {}),
         "poisson": (onedraw.PoissonRegressor, {}),
     }
     covered, errors = [], []
-    for seed in range(30):
+    for seed in range(10):
         frame, columns, eta, truth, rng = table(10_000, seed)
         draw = {
             "logistic": lambda e, rng=rng: (rng.random(len(e)) < 1 / (1 + np.exp(-e))).astype(int),
@@ -321,8 +321,8 @@ def test_estimates_with_many_categories_are_close_and_their_intervals_cover(mode
         covered.append((np.array(found.low) <= truth) & (truth <= np.array(found.high)))
         errors.append(np.r_[fitted.coef_.ravel(), np.ravel(fitted.intercept_)] - truth)
     plain = np.array(found.standard_error)  # about those without privacy
-    assert np.mean(covered) > 0.90
-    assert np.sqrt(np.mean((np.array(errors) / plain) ** 2)) < 1.25
+    assert np.mean(covered) >= 0.84
+    assert np.sqrt(np.mean((np.array(errors) / plain) ** 2)) < 1.3
 
 
 def test_a_release_says_how_its_rows_were_made():

@@ -27,12 +27,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from onedraw.columns import indicators
-from onedraw.families import Bernoulli, Gaussian
+from onedraw.families import Bernoulli, Gaussian, Poisson
 from onedraw.inference.cells import Indicators
 from onedraw.types import Array
 
-STUDIED: tuple[str, ...] = (Bernoulli.name, Gaussian.name)
-"""Families whose intervals with categories described by cells were measured (docs/uncertainty.md)."""
+STUDIED: tuple[str, ...] = (Bernoulli.name, Gaussian.name, Poisson.name)
+"""Families whose intervals with categories described by cells were measured (docs/uncertainty.md), with
+declared bounds and without exposures."""
+STUDIED_WITHOUT_BOUNDS = STUDIED[:2]
 LABEL = re.compile(r"^((?!bs\().+)\[([^\[\]]*)\]$", re.DOTALL)
 """A factor of a formula with its category, ``town[T.b]`` beside an intercept or ``town[b]`` without one; the
 parts of a spline, ``bs(age, df=4)[1]``, are none."""
@@ -45,13 +47,18 @@ MOST_LEVELS = 4
 def described(model: Any) -> dict[str, tuple[int, ...]]:
     """The columns that are described by cells, with the places of their indicators."""
     found, cells = {}, 1
-    if not model.fit_intercept or model.family.name not in STUDIED:
+    if not model.fit_intercept or not _is_studied(model):
         return {}
     for name, places in sorted(indicators(model.features).items(), key=lambda each: -len(each[1])):
         levels = len(places) + 1
         if FEWEST_LEVELS <= levels <= MOST_DESCRIBED and cells * levels <= MOST_CELLS:
             found[name], cells = places, cells * levels
     return found
+
+
+def _is_studied(model: Any) -> bool:
+    studied = STUDIED_WITHOUT_BOUNDS if model.feature_bounds is None else STUDIED
+    return model.family.name in studied and model.offset is None
 
 
 def categories_of(model: Any, units: Array) -> tuple[tuple[tuple[int, ...], Indicators], ...]:
@@ -89,7 +96,7 @@ def too_many_levels(model: Any, *, robust: bool = False) -> str:
     said = f"Column {name!r} has {many[name]} categories: with more than {MOST_LEVELS} of them "
     if robust:
         return said + "robust errors have not been studied."
-    if model.family.name not in STUDIED:
+    if not _is_studied(model):
         return said + (
             "the noise of a released curvature hides how nearly their indicators determine one another, and "
             "intervals would be too short."
