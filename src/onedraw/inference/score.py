@@ -105,18 +105,24 @@ class DispersedScore:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RobustScore:
-    """K = unit * (what a released matrix (p, p) was before its noise); ``layout`` is that of the rows."""
+    """K = unit * (what a released matrix (q p, q p) was before its noise); ``layout`` is that of the rows.
+
+    Of several predictors the matrix has the prior of one whose columns are all plain.
+    """
 
     matrix: Array
     diagonal_sd: float
     offdiagonal_sd: float
     unit: float
     layout: Layout
+    predictors: int = 1
 
     def covariances(self, truth: Solved, rng: np.random.Generator) -> Array:
-        size, order = len(self.matrix), self.layout.order(len(self.matrix))
+        size = len(self.matrix)
+        order = self.layout.order(size // self.predictors, predictors=self.predictors)
         matrix = self.matrix[np.ix_(order, order)]
-        space = self.layout.space(size, count_sd=1.0)
+        layout = self.layout if self.predictors == 1 else Layout(intercept=self.layout.intercept)
+        space = layout.space(size, count_sd=1.0)
         noisy = NoisyCurvature(
             matrix=matrix[None],
             diagonal_sd=np.array([self.diagonal_sd]),
