@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from onedraw.families.categorical import contrast_basis
 from onedraw.inference import (
     ConstantWeight,
     CountVariance,
@@ -20,6 +21,7 @@ from onedraw.inference.curvature import row_law
 from onedraw.inference.rows import Rows
 from onedraw.inference.score import positive_laplace
 from onedraw.inference.weight import SeveralCounts
+from onedraw.tilted.softmax_loss import Softmax
 
 COUNTS = [(1, None), (3, None), (12, None), (4, 0.7), (8, 3.0)]
 
@@ -140,3 +142,46 @@ def test_a_robust_score_varies_as_its_own_matrix_says(intercept):
     got = score.covariances(truth, np.random.default_rng(0))
     assert got.shape == law.rows.moments.shape
     np.testing.assert_allclose(got.mean(0), 9.0 * matrix, rtol=0.02)
+
+
+@pytest.mark.parametrize("intercept", [1, None])
+def test_a_robust_score_of_classes_varies_as_its_own_matrix_says(intercept):
+    """Three predictors of two columns, one after another in the release and in what is inferred."""
+    rng = np.random.default_rng(2)
+    root = rng.standard_normal((6, 30))
+    matrix = 50.0 * root @ root.T
+    columns = [intercept, 1 - intercept] if intercept is not None else [0, 1]
+    placed = [2 * k + j for k in range(3) for j in columns]
+    released = np.empty((6, 6))
+    released[np.ix_(placed, placed)] = matrix
+    _, truth = rows(ConstantWeight())
+    score = RobustScore(
+        matrix=released,
+        diagonal_sd=0.1,
+        offdiagonal_sd=0.1,
+        unit=2.0,
+        layout=Layout(intercept=intercept),
+        predictors=3,
+    )
+    got = score.covariances(truth, np.random.default_rng(0))
+    assert got.shape == (1280, 6, 6)
+    # Noise is taken as 1% of the smallest entry of the diagonal at least.
+    np.testing.assert_allclose(got.mean(0), 2.0 * matrix, rtol=0.02, atol=0.01 * matrix.diagonal().max())
+
+
+def test_the_slope_of_classes_under_a_wrong_model_is_off_by_no_more_than_its_probabilities():
+    """Relative to the information I, by at most 2 c max|d| = max|d|: what ``score`` says of H."""
+    rng, classes = np.random.default_rng(3), 4
+    loss, basis = Softmax(classes=classes, brier=0.5), contrast_basis(classes)
+    pi = rng.dirichlet(np.full(classes, 0.5), 2000)
+    other = rng.dirichlet(np.full(classes, 0.5), 2000)
+    pi[0], other[0] = [0.9997, 1e-4, 1e-4, 1e-4], [0.7997, 0.2001, 1e-4, 1e-4]  # the worst that is known
+    eta = np.log(np.maximum(pi, 1e-12)) @ basis
+    each = [loss.slope_and_curvature(np.full(2000, float(y)), eta)[1] for y in range(classes)]
+    mean = sum(other[:, y, None, None] * each[y] for y in range(classes))
+    model = sum(pi[:, y, None, None] * each[y] for y in range(classes))
+    information = loss.information.slope_and_curvature(np.zeros(2000), eta)[1]
+    np.testing.assert_allclose(model, information + 0.5 * information @ information, atol=1e-7)
+    ratio = np.linalg.eigvals(np.linalg.solve(information + 1e-9 * np.eye(3), mean - model)).real
+    share = np.abs(ratio).max(1) / np.abs(other - pi).max(1)
+    assert 0.99 < share.max() <= 1.0 + 1e-4

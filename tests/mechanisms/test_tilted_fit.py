@@ -12,6 +12,7 @@ from onedraw.families import Bernoulli, Categorical, Gaussian, NegativeBinomial,
 from onedraw.mechanisms import Shape, TiltedFit
 from onedraw.model import RegressionModel
 from onedraw.privacy import Request
+from onedraw.tilted.curvature import curvature_law
 
 BOUNDS = ((-1.0, 1.0), (-1.0, 1.0))
 SHAPE = Shape(
@@ -122,12 +123,27 @@ def test_a_curvature_that_gives_no_intervals_is_refused_beforehand(shape, messag
     assert TiltedFit().calibrate(Request(epsilon=1.0), shape).terms_of_curvature is None
 
 
-def test_robust_errors_of_three_classes_are_refused_beforehand():
-    shape = sized(10**6, family=Categorical(num_classes=3), classes=(0, 1, 2))
-    with pytest.raises(InvalidInput, match="not for three or more classes") as refused:
-        TiltedFit(inference="robust").calibrate(Request(epsilon=1.0), shape)
-    assert "inference=True" in str(refused.value)
-    assert TiltedFit(inference=True).calibrate(Request(epsilon=1.0), shape).terms_of_curvature is not None
+@pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("bounds", [BOUNDS, None])
+def test_the_products_of_the_scores_of_classes_have_the_noise_of_their_bounds(
+    neighbours, bounds, released, examples
+):
+    """The noise is that of a trace of 3, the entries of a row, and not of 9, those of the matrix."""
+    shape = sized(None, family=Categorical(num_classes=4), classes=tuple(range(4)), feature_bounds=bounds)
+    request = Request(epsilon=20.0, neighbours=neighbours, rows_per_person=2)
+    whole = TiltedFit(inference="robust", curvature_share=0.1).calibrate(request, shape)
+    found = released(whole, examples.records(shape.model), 0).statistics
+    assert len(found["score_products"].values) == 9 * 10 // 2
+    law = curvature_law(
+        dim=9,
+        trace=3.0,
+        entry=None if bounds is None else 1.0,
+        epsilon=2.0,
+        neighbours=neighbours,
+        rows_per_person=2,
+    )
+    stated = found["score_products_sd"].values
+    assert stated == pytest.approx((law.diagonal_sd, law.off_diagonal_sd), rel=1e-6)
 
 
 @pytest.mark.parametrize(

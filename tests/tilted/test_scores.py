@@ -5,12 +5,15 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
+from onedraw.families.categorical import contrast_basis
+from onedraw.privacy.gaussian import gaussian_parameter
 from onedraw.tilted.count_loss import CappedCounts
 from onedraw.tilted.curvature import curvature_law, total_scale
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.scores import PIECE, ScoreProducts, TotalScore
+from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.weights import ball_rows, cube_rows
 
 
@@ -78,3 +81,64 @@ def test_the_law_of_products_is_that_of_a_matrix_with_entries_up_to_one(neighbou
     law = curvature_law(dim=3, trace=3.0, entry=1.0, epsilon=0.5, neighbours=neighbours, diagonal_share=0.3)
     assert law.diagonal_scale == pytest.approx(1.0 / 0.15)
     assert law.off_diagonal_scale == pytest.approx(both / 0.35)
+
+
+def softmax_scores(theta, rows, y):
+    """Gradients of -log pi_y + |pi - e_y|^2/4 by the chain rule, a row for each record and predictor."""
+    basis = contrast_basis(len(theta) + 1)
+    pi = special.softmax(rows.design @ theta.T @ basis.T, axis=1)
+    gap = pi - np.eye(len(theta) + 1)[y.astype(int)]
+    through = pi[:, :, None] * (np.eye(len(theta) + 1) - pi[:, None, :])
+    return (gap + 0.5 * np.einsum("nij,nj->ni", through, gap)) @ basis
+
+
+@pytest.mark.parametrize("classes", [3, 5])
+def test_products_of_classes_are_those_of_scores_times_rows_with_their_weights_squared(classes):
+    rng = np.random.default_rng(2)
+    rows = ball_rows(3.0 * rng.standard_normal((PIECE + 99, 2)), units=np.full(2, 1.5))
+    assert (rows.weight < 0.5).mean() > 0.1  # so that a weight is not its square
+    y, theta = rng.integers(0, classes, len(rows)).astype(float), rng.standard_normal((classes - 1, 3))
+    scored = np.einsum("n,na,ni->nai", rows.weight, softmax_scores(theta, rows, y), rows.design)
+    scored = scored.reshape(len(rows), -1) / np.sqrt(2.0)
+    kernel = ScoreProducts(Softmax(classes=classes, brier=0.5), theta)
+    found = dataclasses.replace(rows, response=y).sum(kernel)[0]
+    np.testing.assert_allclose(found, scored.T @ scored, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("geometry", ["cube", "ball"])
+@pytest.mark.parametrize("classes", [3, 5])
+def test_the_noise_of_products_of_classes_is_what_the_worst_record_needs(classes, geometry):
+    """A search over records, far-out ones and the worst by design, at epsilon 1 for each part of the matrix:
+    what it moves is the scale of the law, so half of it breaks the promise and twice is wasted."""
+    rng, q, loss = np.random.default_rng(classes), classes - 1, Softmax(classes=classes, brier=0.5)
+    if geometry == "cube":
+        worst = cube_rows(np.array([[1.0, 1.0, 1.0], [1.0, -1.0, -1.0]]), bounds=np.tile([-1.0, 1.0], (3, 1)))
+    else:  # as long as rows of full weight are
+        worst = ball_rows(1.5 * np.sqrt(3.0) * np.eye(3), units=np.full(3, 1.5))
+    certain = np.zeros((q, 4))
+    certain[:, -1] = 40.0 * contrast_basis(classes)[0]  # the first class has all probability
+    added = []
+    for table in (worst, far_rows(geometry, rng).take(slice(None, None, 40))):
+        for theta, seen in ((certain, 1.0), (certain, 2.0), (rng.standard_normal((q, 4)), 0.0)):
+            held = dataclasses.replace(table, response=np.full(len(table), seen))
+            kernel = ScoreProducts(loss, theta)
+            added += [held.take(slice(i, i + 1)).sum(kernel)[0] for i in range(len(held))]
+    added = np.array(added)
+    entry = 1.0 if geometry == "cube" else None
+    law = curvature_law(dim=4 * q, trace=4.0, entry=entry, epsilon=2.0, diagonal_share=0.5)
+    assert np.linalg.eigvalsh(added).min() >= -1e-9
+    diagonal = np.diagonal(added, axis1=1, axis2=2)
+    change = np.abs(diagonal[:, None] - diagonal[None])
+    moved = change.max() if geometry == "cube" else change.sum(2).max()
+    assert 0.9 * law.diagonal_scale <= moved <= law.diagonal_scale * (1 + 1e-9)
+    # Replace-one moves the Wishart's exponent by both traces over twice its scale: epsilon 1 in all.
+    assert law.off_diagonal == "wishart"
+    assert np.trace(added, axis1=1, axis2=2).max() / law.off_diagonal_scale == pytest.approx(1.0, rel=1e-6)
+    if geometry == "cube":  # what the law of few parameters rests on
+        upper = np.triu_indices(4 * q, 1)
+        assert np.abs(added[:, upper[0], upper[1]]).max() == pytest.approx(1.0, rel=1e-9)
+    gaussian = curvature_law(dim=4 * q, trace=4.0, entry=entry, epsilon=1.0, delta=0.1)
+    assert gaussian.diagonal == "gaussian"
+    furthest = np.linalg.norm(added[:, None] - added[None], axis=(2, 3)).max()
+    needed = gaussian.diagonal_scale * gaussian_parameter(1.0, 0.1)
+    assert 0.95 * needed <= furthest <= needed

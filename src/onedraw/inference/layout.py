@@ -48,11 +48,15 @@ class Layout:
         if places and self.intercept is None:
             raise InvalidInput("Expected an intercept beside categories, which sum to it, got none.")
 
-    def order(self, size: int) -> Array:
-        """The positions in a row of this size: the intercept, plain columns, indicators by column."""
+    def order(self, size: int, *, predictors: int = 1) -> Array:
+        """The positions in a row of this size: the intercept, plain columns, indicators by column.
+
+        Parameters of several predictors stand one predictor after another, each in this order.
+        """
         last = [place for each, _ in self.categories for place in each]
         first = [] if self.intercept is None else [self.intercept]
-        return np.array([*first, *(j for j in range(size) if j not in {*first, *last}), *last])
+        row = np.array([*first, *(j for j in range(size) if j not in {*first, *last}), *last])
+        return np.asarray(size * np.arange(predictors)[:, None] + row).ravel()
 
     def space(self, size: int, *, count_sd: float) -> RowSpace:
         """The laws of rows of this size, in that order."""

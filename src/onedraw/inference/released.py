@@ -155,5 +155,4 @@ class Released:
     @property
     def order(self) -> Array:
         """The positions of the parameters, of each predictor as ``Layout.order``."""
-        row = self.layout.order(self.columns)
-        return np.asarray(self.columns * np.arange(self.predictors)[:, None] + row).ravel()
+        return self.layout.order(self.columns, predictors=self.predictors)

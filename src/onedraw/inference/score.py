@@ -22,6 +22,16 @@ t = sum omega tanh^2, a released total, and M the second moments of the rows.
 *Robust.* K is not taken from the model: its own noisy release is sampled like a curvature (``sampling``), as
 the moments of rows that count by their squared scores. Right for spreads that depend on the features; not for
 counts that vary more than the model says, whose capped fit is another one (``tilted.recipes``).
+Of three or more classes K = sum omega^2 (s s') (x) (z z') is taken as the moments of rows of q p columns, and
+H = sum (V + c V^2) (x) z z' still from the information. Where the fit has the probabilities pi and the truth
+others, pi + d, a record's mean slope is V + c V^2 - c sum over j of pi_j (d_j - pi.d)(e_j - pi)(e_j - pi)':
+off by at most 2 c max|d| V, for c = 1/2 by the share max|d|, and the mean over records usually by much less,
+as d is orthogonal to the rows. On simulated tables (three classes; a missing square, product or mixture; 2
+and 5 features) with max|d| = 0.2 errors were off by at most 1.5%, with 0.35 by 3% and with 0.6 by 6%, too
+short where a class is rare in the middle of a feature; those of the model were then too short by 6%, 12% and
+35%. What is inferred are the parameters of the least mean loss, with Brier's score in it.
+A prior about the K of the model, so that noise that hides K leaves the model's errors, was tried and dropped:
+intervals were shorter under correlated features, but also where the model was wrong.
 
 A person with m rows adds m scores that may be alike: (s_1 + ... + s_m)^2 <= m (s_1^2 + ... + s_m^2). So K is
 taken m times, ``Released.noise_ratio``.
@@ -105,18 +115,24 @@ class DispersedScore:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RobustScore:
-    """K = unit * (what a released matrix (p, p) was before its noise); ``layout`` is that of the rows."""
+    """K = unit * (what a released matrix (q p, q p) was before its noise); ``layout`` is that of the rows.
+
+    Of several predictors the matrix has the prior of one whose columns are all plain.
+    """
 
     matrix: Array
     diagonal_sd: float
     offdiagonal_sd: float
     unit: float
     layout: Layout
+    predictors: int = 1
 
     def covariances(self, truth: Solved, rng: np.random.Generator) -> Array:
-        size, order = len(self.matrix), self.layout.order(len(self.matrix))
+        size = len(self.matrix)
+        order = self.layout.order(size // self.predictors, predictors=self.predictors)
         matrix = self.matrix[np.ix_(order, order)]
-        space = self.layout.space(size, count_sd=1.0)
+        layout = self.layout if self.predictors == 1 else Layout(intercept=self.layout.intercept)
+        space = layout.space(size, count_sd=1.0)
         noisy = NoisyCurvature(
             matrix=matrix[None],
             diagonal_sd=np.array([self.diagonal_sd]),

@@ -340,7 +340,7 @@ class TiltedFit(Mechanism):
     def _score_products(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
         """The noisy sum of products of relative scores: the middle of a sandwich."""
         (products,) = found.summed(ScoreProducts)
-        law = self._matrix_law(len(products), float(len(products)), 1.0, terms)
+        law = self._matrix_law(len(products), float(found.table.shape[1]), 1.0, terms)
         return _matrix("score_products", law.release(products, rng))
 
     def _corrected(self, found: Fitted, statistics: Mapping[str, Statistic]) -> Array:

@@ -123,12 +123,7 @@ class OneFit:
 
     loss: Loss
     published: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def without_robust(self) -> str:
-        if self.loss.num_predictors == 1:
-            return ""
-        return "Robust errors are known for models with one predictor, not for three or more classes."
+    without_robust: ClassVar[str] = ""
 
     def __call__(
         self,

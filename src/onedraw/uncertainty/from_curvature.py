@@ -11,7 +11,7 @@ Guarantee:
 Edge cases:
     Refused, with what would help: whatever ``released`` cannot read, and curvatures that their noise hides.
 
-Coverage statements assume that the model holds.
+Coverage statements assume that the model holds; with robust errors, that its best approximation is meant.
 """
 
 from __future__ import annotations
@@ -35,9 +35,15 @@ from onedraw.uncertainty.from_draws import public_map
 from onedraw.uncertainty.released import by_predictor, released_of, row_units, unit_of
 from onedraw.uncertainty.table import Intervals, check_level
 
+MIDDLES = "Estimates are the middles of what fits the release, so they differ a little from its coefficients."
 NOTES = (
     "From the released fit and its noisy curvature, at no further privacy cost, if the model holds.",
-    "Estimates are the middles of what fits the release, so they differ a little from its coefficients.",
+    MIDDLES,
+)
+ROBUST_NOTES = (
+    "From the released fit, its noisy curvature and noisy products of scores, at no further privacy cost. "
+    "Errors are robust (sandwich): where the model does not hold, they are those of its best approximation.",
+    MIDDLES,
 )
 BLOCK = 1000
 """Rows whose means have their intervals computed together."""
@@ -141,7 +147,7 @@ class ReleasedInference:
             high=tuple(ends[:, 1].tolist()),
             p_value=tuple(float(test.p_value) for test in tests),
             level=level,
-            notes=NOTES,
+            notes=ROBUST_NOTES if "score_products" in self.release.statistics else NOTES,
             caveats=caveats(self.release),
         )
 

@@ -27,6 +27,7 @@ from onedraw.inference import (
 )
 from onedraw.release import Release
 from onedraw.tilted.linear import CUTS, REACH
+from onedraw.tilted.softmax_loss import Softmax
 
 USEFUL = 1.5
 """Residual scales: the longest half-width of an interval of a linear model that says something."""
@@ -66,7 +67,8 @@ def _classes(release: Release) -> Reading:
     """Log odds of two classes are sqrt(2) times a contrast, so contrasts are of use up to 3/sqrt(2)."""
     classes = release.model.family.num_predictors + 1
     weight = ClassWeight(classes=classes, brier=_brier(release))
-    return Reading(weight=weight, score=EfficientScore(), useful=3.0 / float(np.sqrt(2.0)))
+    bound = Softmax.score_bound
+    return Reading(weight=weight, score=EfficientScore(), score_bound=bound, useful=3.0 / bound)
 
 
 def _linear(release: Release) -> Reading:

@@ -114,6 +114,7 @@ def _robust(release: Release, reading: Reading, layout: Layout) -> ScoreLaw | No
         offdiagonal_sd=offdiagonal_sd,
         unit=reading.score_bound**2,
         layout=layout,
+        predictors=release.model.family.num_predictors,
     )
 
 

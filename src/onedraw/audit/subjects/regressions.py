@@ -97,6 +97,13 @@ REGRESSIONS = (
         responses=(0.0, 2.0),
         **ONE_NUMBER,
     ),
+    Subject(
+        name="tilted_fit:categorical-robust",
+        build=lambda model: TiltedFit(inference="robust"),
+        family=Categorical(num_classes=3),
+        responses=(0.0, 2.0),
+        **ONE_NUMBER,
+    ),
     Subject(name="one_posterior", build=_one_posterior, **LOGISTIC),
     Subject(
         name="one_posterior:paper",
