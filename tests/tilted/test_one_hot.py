@@ -23,6 +23,8 @@ from onedraw.tilted.losses import Logistic
 from onedraw.tilted.norm_laws import OneHotClassLaw, norm_law
 from onedraw.tilted.one_hot import OneHot, OneHotLaw, one_hot_of
 from onedraw.tilted.weights import Weighing, constant, one_hot_rows
+from onedraw.uncertainty.categories import too_many_levels
+from onedraw.uncertainty.released import released_of
 
 GEOMETRY = OneHot(num_features=6, columns=((3, 1), (2, 4, 5)))
 """A plain feature, three categories, and four."""
@@ -325,18 +327,39 @@ def test_estimates_with_many_categories_are_close_and_their_intervals_cover(mode
     assert np.sqrt(np.mean((np.array(errors) / plain) ** 2)) < 1.3
 
 
-def test_a_release_says_how_its_rows_were_made():
+@pytest.fixture(scope="module")
+def published():
     frame, columns, eta, _, rng = table(6000, 0)
     y = (rng.random(6000) < 1 / (1 + np.exp(-eta))).astype(int)
     options = {"epsilon": 5.0, "columns": columns, "classes": [0, 1], "random_state": 0}
-    release = onedraw.LogisticRegression(**options).fit(frame, y).release_
-    statistics = release.statistics
-    assert statistics["one_hot"].values == (1.0,)
-    assert len(statistics["minimiser"].values) == 12  # 10 features and two references
-    assert len(statistics["curvature"].values) == 78
-    read = onedraw.release.Release.from_json(release.to_json())
-    assert read.summary() == release.summary()
-    robust = (
-        onedraw.LogisticRegression(mechanism=TiltedFit(inference=False), **options).fit(frame, y).release_
-    )
-    assert "minimiser" not in robust.statistics
+    return onedraw.LogisticRegression(**options).fit(frame, y).release_
+
+
+def test_a_release_says_how_its_rows_were_made(published):
+    """By numbers with other names: who knows rows of indicators only finds no curvature of those."""
+    found = published.statistics
+    assert found["one_hot"].values == (0, *[1] * 7, *[2] * 2)
+    assert OneHot.of_numbers(found["one_hot"].values) == one_hot_of(published.model)
+    assert len(found["one_hot_minimiser"].values) == 12  # 10 features and two references
+    assert len(found["one_hot_curvature"].values) == 78
+    assert not {"minimiser", "centre", "curvature", "curvature_sd"} & set(found)
+    read = onedraw.release.Release.from_json(published.to_json())
+    assert read.summary() == published.summary()
+    without = {name: value for name, value in found.items() if not name.startswith("one_hot")}
+    with pytest.raises(InvalidInput, match="does not hold"):
+        released_of(replace(published, statistics=without))
+
+
+@pytest.mark.parametrize("name", ["minimiser", "centre", "curvature", "curvature_sd", ""])
+def test_a_file_with_too_few_numbers_is_refused_by_their_name(published, name):
+    name = f"one_hot_{name}".removesuffix("_")
+    short = replace(published.statistics[name], values=published.statistics[name].values[:-1])
+    with pytest.raises(InvalidInput, match=f"released numbers '{name}'"):
+        released_of(replace(published, statistics={**published.statistics, name: short}))
+
+
+def test_more_is_known_of_these_rows_than_of_indicators():
+    model = named(features=tuple(f"town={k} (vs 0)" for k in range(1, 16)), feature_bounds=((0.0, 1.0),) * 15)
+    assert not too_many_levels(model)
+    assert "up to 12" in too_many_levels(model, apart=False)
+    assert "up to 12" in too_many_levels(replace(model, feature_bounds=None))

@@ -54,7 +54,7 @@ from onedraw.tables.base import Sums, Table
 from onedraw.tables.foresight import staged
 from onedraw.tilted.curvature import CurvatureLaw, NoisyCurvature, curvature_law, total_scale
 from onedraw.tilted.laws import GaussianLaw
-from onedraw.tilted.one_hot import OneHot, one_hot_of
+from onedraw.tilted.one_hot import ONE_HOT, OneHot, one_hot_of
 from onedraw.tilted.quantiles import Drawn
 from onedraw.tilted.recipes import RECIPES, Fitted, recipe_of
 from onedraw.tilted.scores import ScoreProducts, TotalScore
@@ -249,6 +249,10 @@ class TiltedFit(Mechanism):
         classes = self.model.family.num_predictors > 1 and self.terms_of_curvature is not None
         return None if self.inference == ROBUST or classes else one_hot_of(self.model)
 
+    def _named(self, statistic: str) -> str:
+        """The name of numbers of the rows: another one where rows are not those of the model's parameters."""
+        return statistic if self._one_hot is None else f"{ONE_HOT}{statistic}"
+
     @property
     def _geometry(self) -> Geometry:
         return self._one_hot or ("cube" if self._bounded else "ball")
@@ -289,8 +293,8 @@ class TiltedFit(Mechanism):
         unit = found.published.get("window_scale", 1.0)
         statistics = {name: Statistic.rounded([value], unit=unit) for name, value in found.published.items()}
         if self._one_hot is not None:
-            statistics["one_hot"] = Statistic.rounded([1.0], unit=1.0)
-        statistics["centre"] = Statistic.rounded(self._in_units(found.centre, units), unit=unit)
+            statistics["one_hot"] = Statistic.rounded(self._one_hot.numbers, unit=1.0)
+        statistics[self._named("centre")] = Statistic.rounded(self._in_units(found.centre, units), unit=unit)
         statistics["ridge"] = Statistic.rounded([found.calibration.ridge], unit=1.0)
         statistics["tilt_sd"] = Statistic.rounded([found.calibration.tilt_sd], unit=unit)
         statistics["tilt_scale"] = Statistic.rounded([found.calibration.law.scale], unit=unit)
@@ -303,7 +307,8 @@ class TiltedFit(Mechanism):
         values = found.theta
         if self.terms_of_curvature is not None:
             statistics |= self._curvature(found, self.terms_of_curvature, rng)
-            statistics["minimiser"] = Statistic.rounded(self._in_units(found.theta, units), unit=unit)
+            minimiser = self._in_units(found.theta, units)
+            statistics[self._named("minimiser")] = Statistic.rounded(minimiser, unit=unit)
             values = self._corrected(found, statistics)
         values = self._working(values, units)
         scale = None
@@ -335,7 +340,7 @@ class TiltedFit(Mechanism):
         law = self._matrix_law(
             dim * loss.num_predictors, longest * loss.trace_bound, entry, terms, moved=moved
         )
-        return statistics | _matrix("curvature", law.release(found.curvature, rng))
+        return statistics | _matrix(self._named("curvature"), law.release(found.curvature, rng))
 
     def _score_products(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
         """The noisy sum of products of relative scores: the middle of a sandwich."""
@@ -347,14 +352,14 @@ class TiltedFit(Mechanism):
         """The minimiser without the pull of its ridge, from what is released: see ``unpulled``."""
         size = found.theta.size
         upper = np.zeros((size, size))
-        upper[np.triu_indices(size)] = statistics["curvature"].array()
+        upper[np.triu_indices(size)] = statistics[self._named("curvature")].array()
         middle = found.theta[:, -1] if self.model.fit_intercept else np.zeros(len(found.theta))
         corrected = unpulled(
             found.theta.ravel(),
             found.centre.ravel(),
             found.calibration.ridge / found.loss.steepness(middle),
             upper + np.triu(upper, 1).T,
-            noise=statistics["curvature_sd"].values[-1 if size > 1 else 0],
+            noise=statistics[self._named("curvature") + "_sd"].values[-1 if size > 1 else 0],
         )
         return corrected.reshape(found.theta.shape)
 

@@ -14,8 +14,9 @@ is 1 for every record, in absolute values. Its unit ball, a cube times cross-pol
 Guarantee:
     For every finite feature vector, ``OneHot.weighted`` has ||omega u|| <= 1 and omega |u|_2^2 <= c0, the
     number of plain entries and of columns: what ``calibration`` needs, with the law below. The entries of
-    omega u u' are at most 1 in size, and ``moved`` is the most by which those of its upper triangle change in
-    all, times a number in [0, 1], if the record is added or replaced: what ``curvature`` needs.
+    omega u u' are at most 1 in size, and those of its upper triangle, times a number in [0, 1], change by at
+    most ``moved`` in all if the record is added or replaced: what ``curvature`` needs. That is reached with
+    up to two plain entries; with more, their products cannot all change signs.
 
 *Proof.* omega = min(1, 1/||u||^2). The squares of plain entries are at most ||u||^2 each, and so is the sum
 of the squares of a column, which is at most the square of its sum. So |u|_2^2 <= c0 ||u||^2, and omega times
@@ -50,6 +51,7 @@ instead of at that of the reference, of which indicators leave little.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -61,6 +63,8 @@ from onedraw.columns import indicators
 from onedraw.errors import InvalidInput
 from onedraw.types import Array, Neighbours
 
+ONE_HOT = "one_hot_"
+"""Before the names of released numbers of such rows, so that none is taken for one of rows of indicators."""
 FEWEST_LEVELS = 3
 """Two categories are a cube already."""
 
@@ -78,11 +82,27 @@ class OneHot:
     def __post_init__(self) -> None:
         places = [place for column in self.columns for place in column]
         fits = len(set(places)) == len(places) and all(0 <= place < self.num_features for place in places)
-        if not fits or not self.columns or not all(self.columns):
+        if not (fits and self.columns and all(self.columns)):
             raise InvalidInput(
                 f"Expected columns of categories with places of their own below {self.num_features}, got "
                 f"{self.columns!r}."
             )
+
+    @classmethod
+    def of_numbers(cls, numbers: Sequence[float]) -> OneHot:
+        """From the number of the column of each feature, as a release states it."""
+        last = max((int(number) for number in numbers), default=0)
+        columns = [tuple(place for place, at in enumerate(numbers) if at == k) for k in range(1, last + 1)]
+        return cls(num_features=len(numbers), columns=tuple(columns))
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The number of the column of each feature, 0 for those that are no indicators."""
+        out = [0.0] * self.num_features
+        for k, column in enumerate(self.columns, start=1):
+            for place in column:
+                out[place] = float(k)
+        return tuple(out)
 
     @property
     def dim(self) -> int:
@@ -95,7 +115,7 @@ class OneHot:
         return len(self.plain) + len(self.columns)
 
     def moved(self, neighbours: Neighbours) -> float:
-        """The most by which the upper triangle of omega u u' changes, in absolute values."""
+        """A bound on what a record changes in the upper triangle of omega u u', in absolute values."""
         d, one = len(self.plain), 0.5 * self.squared_length * (self.squared_length + 1)
         if neighbours == "add_remove":
             return one

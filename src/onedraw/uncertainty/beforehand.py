@@ -24,8 +24,7 @@ from onedraw.cautions import rounded
 from onedraw.errors import InvalidInput
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
-from onedraw.tilted.one_hot import one_hot_of
-from onedraw.uncertainty.categories import most_levels, too_many_levels
+from onedraw.uncertainty.categories import most_levels, stands_apart, too_many_levels
 
 FEWEST, USUAL = 50.0, 400.0
 
@@ -99,8 +98,7 @@ def expected_intervals(
     if num_records is None:
         return Expected(reason="No curvature for intervals is planned, as the number of rows is not known.")
     share = num_records * request.epsilon / max(1, model.num_location * request.rows_per_person)
-    apart = one_hot_of(model) and model.family.num_predictors == 1
-    usual = USUAL if apart else USUAL * max(1.0, 0.25 * most_levels(model)) ** 2
+    usual = USUAL if stands_apart(model) else USUAL * max(1.0, 0.25 * most_levels(model)) ** 2
     if share >= usual:
         return Expected()
     never = share < FEWEST

@@ -26,7 +26,7 @@ from onedraw.inference.rows import Rows
 from onedraw.release import Release
 from onedraw.tilted.laws import GaussianLaw
 from onedraw.tilted.norm_laws import norm_law
-from onedraw.tilted.one_hot import OneHot, one_hot_of
+from onedraw.tilted.one_hot import ONE_HOT, OneHot
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
@@ -54,7 +54,10 @@ def released_of(release: Release) -> Released:
                 "draws", "auto", note=" with the mechanism one_posterior; another fit is charged again"
             ),
         )
-    unmet = too_many_levels(model, robust="score_products" in release.statistics)
+    one_hot = _one_hot(release)
+    unmet = too_many_levels(
+        model, robust="score_products" in release.statistics, apart=one_hot is not None
+    )
     if unmet:
         raise InvalidInput(
             f"Intervals could not be trusted here. {unmet}",
@@ -62,25 +65,28 @@ def released_of(release: Release) -> Released:
         )
     if release.num_records is not None and release.num_records < 1:
         raise InvalidInput("There are no records to infer from.", advice=Do("use a table with rows"))
-    if "curvature" not in release.statistics:
+    before = "" if one_hot is None else ONE_HOT
+    if f"{before}curvature" not in release.statistics:
         raise _without_curvature(release)
     reading, size = READINGS[model.family.name](release), model.num_location
-    units, places = row_units(release) * reading.unit, by_predictor(release)
-    one_hot = one_hot_of(model) if "one_hot" in release.statistics else None
+    entries = size if one_hot is None else one_hot.dim
+    found = _numbers(release, f"{before}minimiser", entries)
+    centre = _numbers(release, f"{before}centre", entries)
     if one_hot is None:
-        theta = (release.statistics["minimiser"].array() / units)[places]
-        pulled = theta - (release.statistics["centre"].array()[:size] / units)[places]
+        units, places = row_units(release) * reading.unit, by_predictor(release)
+        theta, pulled = (found / units)[places], ((found - centre) / units)[places]
     else:  # parameters of other rows, which say the same: no feature has a unit, and there is one predictor
-        found = release.statistics["minimiser"].array() / reading.unit
-        centre = release.statistics["centre"].array() / reading.unit
-        theta, pulled = found @ one_hot.frame, one_hot.back @ (found - centre)
-    curvature = symmetric(release.statistics["curvature"].array())
-    diagonal_sd, offdiagonal_sd = release.statistics["curvature_sd"].values
+        theta = (found @ one_hot.frame) / reading.unit
+        pulled = one_hot.back @ (found - centre) / reading.unit
+    curvature = symmetric(_numbers(release, f"{before}curvature", entries * (entries + 1) // 2))
+    diagonal_sd, offdiagonal_sd = _numbers(release, f"{before}curvature_sd", 2).tolist()
     if model.feature_bounds is None and model.num_features:
         _check_units(release, curvature, diagonal_sd)
     layout = Layout(
         intercept=model.num_features if model.fit_intercept else None,
-        categories=categories_of(model, row_units(release)[: model.num_features]),
+        categories=categories_of(
+            model, row_units(release)[: model.num_features], apart=one_hot is not None
+        ),
     )
     of_rows = curvature if one_hot is None else one_hot.back @ curvature @ one_hot.back.T
     count, count_sd = _count(release, reading, theta, of_rows, diagonal_sd)
@@ -101,6 +107,24 @@ def released_of(release: Release) -> Released:
         useful=reading.useful,
         frame=None if one_hot is None else one_hot.frame,
     )
+
+
+def _one_hot(release: Release) -> OneHot | None:
+    """How the rows of the fit had an entry for every category, if they had."""
+    if "one_hot" not in release.statistics:
+        return None
+    return OneHot.of_numbers(_numbers(release, "one_hot", release.model.num_features).tolist())
+
+
+def _numbers(release: Release, name: str, size: int) -> Array:
+    """Released numbers, as many as there have to be."""
+    found = release.statistics.get(name)
+    if found is None or len(found.values) != size:
+        raise InvalidInput(
+            f"Expected {size} released numbers {name!r} for intervals of this model, got "
+            f"{0 if found is None else len(found.values)}: the file was changed, or made by another program."
+        )
+    return found.array()
 
 
 def _robust(release: Release, reading: Reading, layout: Layout) -> ScoreLaw | None:
