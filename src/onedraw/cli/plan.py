@@ -146,7 +146,8 @@ def _write_page(
             f"The page is for two classes so far, got --model {model}.", advice=LeaveOut("html")
         )
     rows = whole(rows=own["rows"])
-    columns = whole(features=own["features"]) if own["columns"] is None else len(Design.of(own["columns"])[1])
+    given = own["columns"]
+    columns = whole(features=own["features"]) if given is None else Design.of(given).num_features
     if columns > MOST_COLUMNS:
         raise InvalidInput(
             f"The page goes up to {MOST_COLUMNS} columns, got --features {columns}.", advice=LeaveOut("html")
