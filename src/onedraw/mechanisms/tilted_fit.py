@@ -242,8 +242,12 @@ class TiltedFit(Mechanism):
 
     @property
     def _one_hot(self) -> OneHot | None:
-        """Columns of categories whose rows have an entry for each; robust errors know indicators only."""
-        return None if self.inference == ROBUST else one_hot_of(self.model)
+        """Columns of categories whose rows have an entry for each.
+
+        Robust errors, and the curvature of several classes, know indicators only.
+        """
+        classes = self.model.family.num_predictors > 1 and self.terms_of_curvature is not None
+        return None if self.inference == ROBUST or classes else one_hot_of(self.model)
 
     @property
     def _geometry(self) -> Geometry:

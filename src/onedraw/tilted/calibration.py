@@ -54,10 +54,10 @@ from dataclasses import dataclass
 
 from onedraw._validate import one_of, positive, probability, whole
 from onedraw.errors import InvalidInput
-from onedraw.tilted.class_law import norm_law
 from onedraw.tilted.gaussian_tilt import gaussian_ratios, is_of_use
 from onedraw.tilted.laws import BallLaw, GaussianLaw, Law
 from onedraw.tilted.losses import Loss
+from onedraw.tilted.norm_laws import norm_law
 from onedraw.tilted.weights import Geometry, squared_length
 from onedraw.types import Neighbours
 

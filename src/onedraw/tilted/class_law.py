@@ -54,10 +54,7 @@ from typing import Literal
 import numpy as np
 
 from onedraw._validate import positive, whole
-from onedraw.errors import InvalidInput
 from onedraw.families.categorical import contrast_basis
-from onedraw.tilted.laws import BallLaw, CubeLaw, Law
-from onedraw.tilted.one_hot import OneHot, OneHotLaw
 from onedraw.types import Array
 
 MOST_SIGNS = 8
@@ -66,22 +63,6 @@ series is short."""
 FREQUENCIES = 128
 MOMENT_DRAWS = 100_000
 """Entries from which the variance in the cube is computed, to about 0.3%. No guarantee rests on it."""
-
-
-def norm_law(
-    *, predictors: int, columns: int, scale: float, geometry: Literal["cube", "ball"] | OneHot = "cube"
-) -> Law:
-    """The law of the tilt for rows of ``columns`` entries."""
-    if isinstance(geometry, OneHot):
-        if predictors > 1 or columns != geometry.dim:
-            raise InvalidInput(
-                f"Expected one predictor and rows of {geometry.dim} entries for columns of categories, got "
-                f"{predictors} and {columns}."
-            )
-        return OneHotLaw(geometry=geometry, scale=scale)
-    if predictors > 1:
-        return ClassNormLaw(classes=predictors + 1, columns=columns, scale=scale, geometry=geometry)
-    return (CubeLaw if geometry == "cube" else BallLaw)(dim=columns, scale=scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +99,13 @@ class ClassNormLaw:
         return self.variance * np.eye(self.dim)
 
     def norm(self, b: Array) -> float:
-        rows = contrast_basis(self.classes) @ np.reshape(b, (self.classes - 1, self.columns))
-        return 0.5 * float(np.linalg.norm(rows, ord=np.inf if self.geometry == "cube" else 2, axis=1).sum())
+        return float(self.norms(np.reshape(b, (1, self.dim)))[0])
+
+    def norms(self, points: Array) -> Array:
+        """Of points (n, dim)."""
+        rows = contrast_basis(self.classes) @ points.reshape(len(points), self.classes - 1, self.columns)
+        sizes = np.linalg.norm(rows, ord=np.inf if self.geometry == "cube" else 2, axis=2)
+        return np.asarray(0.5 * sizes.sum(axis=1))
 
     def sample(self, rng: np.random.Generator) -> Array:
         return np.asarray(self.draws(1, rng)[0])

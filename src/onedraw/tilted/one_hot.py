@@ -202,10 +202,10 @@ def one_hot_of(model: Any) -> OneHot | None:
     """The declared categories of a model, by what is public of it; None if there is nothing to gain.
 
     They need an intercept, which their indicators sum to, indicators with their range of 0 and 1, and bounds
-    of all other features. Models with several predictors have a law of their own (``class_law``).
+    of all other features.
     """
     bounds = model.feature_bounds
-    if bounds is None or not model.fit_intercept or model.family.num_predictors > 1:
+    if bounds is None or not model.fit_intercept:
         return None
     columns = tuple(
         places

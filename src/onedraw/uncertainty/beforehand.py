@@ -99,7 +99,8 @@ def expected_intervals(
     if num_records is None:
         return Expected(reason="No curvature for intervals is planned, as the number of rows is not known.")
     share = num_records * request.epsilon / max(1, model.num_location * request.rows_per_person)
-    usual = USUAL if one_hot_of(model) else USUAL * max(1.0, 0.25 * most_levels(model)) ** 2
+    apart = one_hot_of(model) and model.family.num_predictors == 1
+    usual = USUAL if apart else USUAL * max(1.0, 0.25 * most_levels(model)) ** 2
     if share >= usual:
         return Expected()
     never = share < FEWEST

@@ -17,8 +17,8 @@ import numpy as np
 
 from onedraw.families.categorical import contrast_basis
 from onedraw.inference import TiltLaw
-from onedraw.tilted.class_law import norm_law
 from onedraw.tilted.laws import Law
+from onedraw.tilted.norm_laws import norm_law
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
 

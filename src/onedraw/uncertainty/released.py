@@ -24,8 +24,8 @@ from onedraw.inference.curvature import row_law
 from onedraw.inference.released import FramedTilt
 from onedraw.inference.rows import Rows
 from onedraw.release import Release
-from onedraw.tilted.class_law import norm_law
 from onedraw.tilted.laws import GaussianLaw
+from onedraw.tilted.norm_laws import norm_law
 from onedraw.tilted.one_hot import OneHot, one_hot_of
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
