@@ -61,6 +61,7 @@ def test_formulas_and_named_features_are_rehearsed_as_what_they_are():
     bare = Design.like(("x", "u=b (vs a)", "u=c (vs a)"), None)
     assert (parted.levels, other.levels, bare.levels) == ((0, 0, 0), (0, 0), (0, 3))
     assert parted.declared
+    assert parted.names == ("x0", "x1", "x2")  # a declaration could not name its columns so
     assert bare.columns is None
     assert set(np.unique(bare.table(bare.draw(50, np.random.default_rng(0)))[:, 1:])) == {0.0, 1.0}
 
@@ -86,7 +87,7 @@ def test_the_truth_as_released_is_that_of_the_simulated_columns(fit_intercept, c
     np.testing.assert_allclose(encoded @ coef.T + intercept, working, atol=1e-12)
     np.testing.assert_allclose(intercept, 0.0, atol=1e-12)
     np.testing.assert_array_equal(model.scale_features(encoded), table.features)
-    assert table.columns["x1"].max() == 3  # the town, by its place
+    assert table.columns["town"].max() == 3  # by its place
 
 
 def test_coefficients_give_every_column_its_share_of_a_predictor_of_variance_one():
@@ -114,6 +115,14 @@ def test_exposures_are_a_column_of_the_simulated_table():
     assert one_hot_of(planned.model) == one_hot_of(real.model) is not None
     bare = onedraw.PoissonRegressor(epsilon=5.0, exposure_bounds=(0.5, 8.0))
     assert rehearse(bare, Header(features=("u", "v"), num_records=4000), repeats=1, seed=0).failed == 0.0
+
+
+def test_a_refusal_names_the_column():
+    columns = Columns({"age": (18, 100), "town": [*"abcdefg"]}, {"classes": [0, 1, 2]})
+    fit = onedraw.LogisticRegression(epsilon=2.0, columns=columns)
+    found = rehearse(fit, Header(features=("age", "town"), num_records=9000), repeats=1, seed=0)
+    assert not found.half_widths
+    assert "Column 'town' has 7 categories" in str(found.refusal)
 
 
 @pytest.mark.statistical

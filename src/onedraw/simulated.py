@@ -42,6 +42,8 @@ class Design:
     levels: tuple[int, ...]
     declared: bool = False
     """Whether ranges and categories are declared to the estimator, which otherwise gets plain features."""
+    titles: tuple[str, ...] = ()
+    """The names of declared columns, which messages about a fit quote; without them they are made up."""
     exposures: Bounds | None = None
     """The range of a column of exposures, where there is one."""
     correlation: float = 0.0
@@ -65,16 +67,20 @@ class Design:
         1, are its categories; everything else counts as a number.
         """
         held = {
-            places[0]: len(places)
-            for places in indicators(features).values()
+            places[0]: (name, len(places))
+            for name, places in indicators(features).items()
             if places == tuple(range(places[0], places[-1] + 1))
             and (bounds is None or all(tuple(bounds[place]) == INDICATOR for place in places))
         }
-        within = {first + step for first, count in held.items() for step in range(1, count)}
-        levels = tuple(
-            held[place] + 1 if place in held else 0 for place in range(len(features)) if place not in within
-        )
-        return cls(levels=levels, declared=bounds is not None, **more)
+        within = {first + step for first, (_, count) in held.items() for step in range(1, count)}
+        found = [
+            held.get(place, (features[place], 0)) for place in range(len(features)) if place not in within
+        ]
+        titles = tuple(title for title, _ in found)
+        if len({*titles, EXPOSURE}) <= len(titles) or any("=" in title for title in titles):
+            titles = ()  # a declaration could not have them
+        levels = tuple(count + 1 if count else 0 for _, count in found)
+        return cls(levels=levels, declared=bounds is not None, titles=titles, **more)
 
     @classmethod
     def of(cls, columns: Columns, **more: Any) -> Design:
@@ -136,6 +142,8 @@ class Design:
     @property
     def _names(self) -> tuple[str, ...]:
         """Of the columns of features; where nothing is declared, indicators are columns of numbers."""
+        if self.declared and self.titles:
+            return self.titles
         return tuple(f"x{i}" for i in range(len(self.levels) if self.declared else self.num_features))
 
     def table(self, features: Array, exposure: Array | None = None) -> Any:

@@ -20,8 +20,8 @@ def test_a_plan_of_declared_columns_says_its_units(cli):
     (cli.folder / "c.toml").write_text(
         '[columns.age]\nbounds = [18, 100]\n[columns.town]\ncategories = ["a", "b", "c"]\n'
     )
-    plan = "plan --model poisson --rows 3000 --repeats 2 --epsilons 1 --seed 1".split()
-    result = cli.run(*plan, "--columns", "c.toml")
+    more = ("--model", "poisson", "--rows", "3000", "--repeats", "2", "--epsilons", "1", "--seed", "1")
+    result = cli.run("plan", *more, "--columns", "c.toml")
     assert result.exit_code == 0, result.stderr
     assert "3 features, numbers on [-1, 1] and categories against the first, 2 tables" in result.stdout
 
