@@ -12,6 +12,7 @@ from onedraw.planning import Simulator
 from onedraw.rehearsal import rehearse
 from onedraw.simulated import Design
 from onedraw.tilted.one_hot import one_hot_of
+from onedraw.uncertainty.categories import too_many_levels
 
 TOWNS = ["a", "b", "c", "d"]
 COLUMNS = {"age": (18, 100), "town": TOWNS, "sex": ["f", "m"]}
@@ -56,12 +57,17 @@ def test_formulas_and_named_features_are_rehearsed_as_what_they_are():
     simulator, planned = simulated_like(real.model)
     assert sorted(simulator.design.levels) == [0, 0, 0, 0, 2, 4]  # age, three products, sex, town
     assert one_hot_of(planned.model) == one_hot_of(real.model) is not None
+    twisted = with_formula("y ~ bs(age, df=5) + sex * town", Columns({**COLUMNS, "town": [*"abcdefg"]}))
+    features = twisted.encoder((*NAMES, "y"))
+    design = Design.like(features.features, features.feature_bounds)
+    model = onedraw.LinearRegression(epsilon=1.0, columns=design.columns).plan(Header(features=design.names))
+    assert "multiplies a column" in too_many_levels(model.model)  # so no intervals follow, as in the fit
     parted = Design.like(("u=b (vs a)", "x", "u=c (vs a)"), ((0, 1), (0, 1), (0, 1)))  # not side by side
     other = Design.like(("u=b (vs a)", "u=c (vs a)"), ((0, 1), (-1, 1)))  # not the range of an indicator
     bare = Design.like(("x", "u=b (vs a)", "u=c (vs a)"), None)
     assert (parted.levels, other.levels, bare.levels) == ((0, 0, 0), (0, 0), (0, 3))
     assert parted.declared
-    assert parted.names == ("x0", "x1", "x2")  # a declaration could not name its columns so
+    assert parted.names == ("x0", "x", "x2")  # a declaration could not name its columns so
     assert bare.columns is None
     assert set(np.unique(bare.table(bare.draw(50, np.random.default_rng(0)))[:, 1:])) == {0.0, 1.0}
 

@@ -76,9 +76,13 @@ class Design:
         found = [
             held.get(place, (features[place], 0)) for place in range(len(features)) if place not in within
         ]
-        titles = tuple(title for title, _ in found)
-        if len({*titles, EXPOSURE}) <= len(titles) or any("=" in title for title in titles):
-            titles = ()  # a declaration could not have them
+        # What no declaration could have as the name of a column is replaced.
+        titles = tuple(
+            f"x{i}" if ("=" in title if count else indicators([title])) else title
+            for i, (title, count) in enumerate(found)
+        )
+        if len({*titles, EXPOSURE}) <= len(titles):
+            titles = ()
         levels = tuple(count + 1 if count else 0 for _, count in found)
         return cls(levels=levels, declared=bounds is not None, titles=titles, **more)
 
