@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
 import onedraw
 from onedraw.errors import AcceptanceTooLow, InvalidInput
@@ -96,6 +97,40 @@ def test_the_private_error_is_that_of_releases():
         squares.append(np.mean(np.append(model.coef_[0] - truth, model.intercept_) ** 2))
     release, error = np.mean(squares), np.std(squares) / np.sqrt(len(squares))
     assert abs(planned.rows[0].private ** 2 - release) < 4.5 * error  # false alarm below 1e-5
+
+
+@pytest.mark.statistical
+def test_a_plan_of_categories_is_that_of_fits_that_know_them():
+    """Squared errors of a table vary by about their mean, so both means have a standard error of 20%."""
+    towns, repeats = [*"abcdefgh"], 25
+    columns = onedraw.Columns({"age": (18, 100), "town": towns}, {"name": "died", "classes": [0, 1]})
+    planned = plan(
+        "logistic", rows=10_000, columns=columns, epsilons=(1.0,), effect_size=1.0, repeats=repeats, seed=7
+    )
+    assert planned.num_features == 8
+    assert planned.rows[0].zero == pytest.approx(np.sqrt(8 / 9))  # eight coefficients of 1, an intercept of 0
+    assert planned.rows[0].ratio < 1.3
+    squares = []
+    for seed in range(repeats):
+        rng = np.random.default_rng(2000 + seed)
+        age, town, truth = rng.uniform(18, 100, 10_000), rng.choice(8, 10_000), rng.choice([-1.0, 1.0], 8)
+        died = rng.random(10_000) < special.expit((age - 59) / 41 * truth[0] + np.append(0, truth[1:])[town])
+        table = {"age": age, "town": np.array(towns)[town], "died": died.astype(int)}
+        model = onedraw.LogisticRegression(epsilon=1.0, columns=columns, random_state=seed).fit(table)
+        age_in_halves = model.coef_[0] * np.append(41.0, np.ones(7)) - truth
+        squares.append(np.mean(np.append(age_in_halves, model.intercept_[0] + 59 * model.coef_[0, 0]) ** 2))
+    release, error = np.mean(squares), np.std(squares) / np.sqrt(repeats)
+    assert abs(planned.rows[0].private ** 2 - release) < 4.5 * np.sqrt(2) * error  # false alarm below 1e-5
+
+
+def test_the_non_private_error_of_categories_is_that_of_differences_of_means():
+    """Var(difference) = s^2 2K/n, Var(intercept) = s^2 K/n, Var(slope) = 3 s^2/n."""
+    columns = onedraw.Columns({"age": (18, 100), "town": [*"abcd"]})
+    row = plan("linear", rows=2000, columns=columns, epsilons=(1.0,), repeats=60, noise=0.7, seed=2).rows[0]
+    expected = np.sqrt(0.49 / 2000 * (3 * 8 + 4 + 3) / 5)
+    # The four errors that share the reference have one large common part: as if 60 tables of 2 parameters.
+    assert row.non_private == pytest.approx(expected, rel=4.5 * 0.065)
+    assert row.ratio < 1.5
 
 
 def test_the_smallest_epsilon_reaches_the_wanted_error_and_a_smaller_one_does_not():

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """How accurate a release would be, simulated before anything is spent: no data enter here.
 
-Records are simulated from public assumptions only: features by ``onedraw.simulated`` (uniform over their
-declared range, -1 to 1 in working units, or indicators of categories), coefficients either all of one size
-with random signs, or normal and such that the linear predictor has about standard deviation 1, responses
-drawn by the family of the model. The private mechanism and a fit without privacy, the mode of the same model
-under a normal prior, then see the same simulated records.
+Records are simulated from public assumptions only: features by ``onedraw.simulated`` (numbers uniform over
+their range, which is -1 to 1 here, and categories), coefficients either all of one size with random signs, or
+normal and such that the linear predictor has about standard deviation 1, responses drawn by the family of the
+model. Where the columns are declared, the private fit gets them declared and in one table, as the real fit
+will. It and a fit without privacy, the mode of the same model under a normal prior, then see the same
+simulated records.
+
+Coefficients and errors are in the units of these features: of a number, per half of its range; of a category,
+the difference from the first one of its column, the reference. The intercept is that of the references, with
+all numbers in the middle of their ranges, and is 0.
 
 What one draw of a posterior costs is averaged over several draws of each, so that few simulated tables
 suffice; other mechanisms release once for each table.
@@ -35,6 +40,7 @@ from onedraw.estimators.kinds import ESTIMATORS
 from onedraw.losses import Gibbs
 from onedraw.mechanisms import OnePosterior
 from onedraw.model import RegressionModel
+from onedraw.model.base import feature_map
 from onedraw.posterior import Posterior
 from onedraw.priors import Prior, ScalePrior
 from onedraw.samplers.modes import climb
@@ -57,7 +63,9 @@ FLOOR_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Outlook:
-    """What to expect at one epsilon: root mean squared errors of the parameters, in working units.
+    """What to expect at one epsilon: root mean squared errors of the parameters.
+
+    Numbers go from -1 to 1, and the coefficient of a category is its difference from the reference.
 
     ``zero`` is the error of coefficients of zero, which need no data; ``failed`` the share of fits that would
     have released nothing, for all their charge.
@@ -155,12 +163,14 @@ def plan(
     Args:
         model: the kind of a regression: "logistic", "linear" and so on.
         rows, features: the size of the table that is planned for; a public guess.
-        columns: an ``onedraw.Columns`` that describes the columns, in place of ``features``.
+        columns: an ``onedraw.Columns`` that describes the columns, in place of ``features``. The private fit
+            then knows ranges and categories, as it will know those of the table.
         correlation: between all columns.
         rare_share: the share of people in each category but the first of its column.
         epsilons: the privacy losses to compare.
         classes: how many classes the response has; by default as few as make this kind of model.
-        effect_size: size of every coefficient, with random signs; by default coefficients are normal.
+        effect_size: size of every coefficient, with random signs, numbers from -1 to 1 and categories as
+            differences from the first one; by default coefficients are normal.
         noise: residual scale of a model that has one, in working units of the response.
         repeats: simulated tables.
         wanted_error: of the coefficients; the smallest epsilon that reaches it is looked for.
@@ -173,16 +183,15 @@ def plan(
     if (features is None) == (columns is None):
         raise InvalidInput("Expected either the number of features or the columns.", advice=Set("features"))
     if columns is None:
-        names = tuple(f"x{i}" for i in range(whole(features=features)))
-        design = Design(levels=(0,) * len(names), correlation=correlation)
+        design = Design(levels=(0,) * whole(features=features), correlation=correlation)
     else:
-        design, names = Design.of(columns, correlation=correlation, rare_share=rare_share)
+        design = Design.of(columns, correlation=correlation, rare_share=rare_share)
     grid = sorted({positive(epsilon=epsilon) for epsilon in epsilons})
     if not grid:
         raise InvalidInput("Expected at least one epsilon to plan for.", advice=Set("epsilons", (0.5, 1, 2)))
     simulator = Simulator(
         kind=model,
-        header=Header(features=names, num_records=num_rows),
+        num_rows=num_rows,
         design=design,
         options={**options, **_labels(model, classes)},
         effect_size=None if effect_size is None else positive(effect_size=effect_size),
@@ -217,7 +226,7 @@ def plan(
         model=model,
         mechanism=planned.mechanism.name,
         num_rows=num_rows,
-        num_features=len(names),
+        num_features=design.num_features,
         repeats=repeats,
         rows=found,
         wanted_error=wanted_error,
@@ -261,17 +270,18 @@ def _smallest(rows: tuple[Outlook, ...], wanted: float, private: Callable[[float
     return high
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SimulatedTable:
-    """A made-up table in working units, and its true coefficients."""
+    """A made-up table, and its true coefficients."""
 
     model: RegressionModel
+    columns: Any
+    """As the estimator gets them."""
     features: Array
+    """In working units."""
     response: Array
     location: Array
     """The true coefficients and intercepts in working units, contrasts instead of classes."""
-    exposure: Array | None = None
-    """Of a model that has one: its logarithm fills the declared range evenly."""
 
     @property
     def truth(self) -> Array:
@@ -283,53 +293,57 @@ class Simulator:
     """Simulated tables of one model, and the errors of both fits on them."""
 
     kind: str
-    header: Header
+    num_rows: int
+    design: Design
     effect_size: float | None
     noise: float
     options: dict[str, Any] = field(default_factory=dict)
-    design: Design | None = None
 
     def estimator(self, epsilon: float, seed: int | None = None) -> Any:
-        return ESTIMATORS[self.kind](epsilon=epsilon, random_state=seed, **self.options)
+        kind = ESTIMATORS[self.kind]
+        return kind(epsilon=epsilon, random_state=seed, columns=self.design.columns, **self.options)
 
     def planned(self, epsilon: float) -> Any:
-        return self.estimator(epsilon).plan(self.header)
+        return self.estimator(epsilon).plan(Header(features=self.design.names, num_records=self.num_rows))
 
     def table(self, model: RegressionModel, rng: np.random.Generator) -> SimulatedTable:
-        rows, width = self.header.shape
-        predictors = model.family.num_predictors
-        design = Design(levels=(0,) * width) if self.design is None else self.design
-        features = design.draw(rows, rng)
+        predictors, width = model.family.num_predictors, self.design.num_features
+        features = self.design.draw(self.num_rows, rng)
         if self.effect_size is None:
-            # A feature that is uniform on [-1, 1] has variance 1/3.
-            coefficients = SIGNAL * math.sqrt(3.0 / width) * rng.standard_normal((predictors, width))
+            coefficients = SIGNAL * self.design.sizes * rng.standard_normal((predictors, width))
         else:
             coefficients = self.effect_size * rng.choice([-1.0, 1.0], (predictors, width))
         eta, exposure = coefficients @ features.T, None
-        if model.offset is not None:
+        if model.offset is not None:  # the logarithms of exposures fill their range evenly
             low, high = map(math.log, model.offset.exposures)
-            exposure = np.exp(rng.uniform(low, high, rows))
+            exposure = np.exp(rng.uniform(low, high, self.num_rows))
             eta = eta + model.scale_offset(exposure)
         eta = eta[:, :, None] if model.family.vector_predictor else eta[0][:, None]
         scale = np.array(self.noise) if model.family.has_scale else None
         response = model.family.sample(eta, rng, scale)[:, 0]
-        location = np.append(coefficients.ravel(), np.zeros(predictors * int(model.fit_intercept)))
-        return SimulatedTable(model, features, response, location, exposure)
+        centre, half = feature_map(model.feature_bounds, width, model.fit_intercept)
+        return SimulatedTable(
+            model=model,
+            columns=self.design.table(features, exposure),
+            features=model.scale_features(features),
+            response=response,
+            location=np.append(coefficients * half, coefficients @ centre if model.fit_intercept else []),
+        )
 
     def private_error(self, table: SimulatedTable, epsilon: float, seed: int) -> float | None:
         """Expected squared error of a release, mean over the parameters; None if there would be none."""
         estimator = self.estimator(epsilon, seed)
-        mechanism = estimator.plan(self.header).mechanism
+        mechanism = self.planned(epsilon).mechanism
         try:
             if isinstance(mechanism, OnePosterior):
                 together = mechanism.guarantee.draws
                 groups = max(1, DRAWS // together)
                 drawn = posterior_draws(
-                    estimator, table.features, table.response, draws=groups * together, random_state=seed
+                    estimator, table.columns, table.response, draws=groups * together, random_state=seed
                 )
                 released = drawn.reshape(groups, together, -1).mean(axis=1)
             else:
-                released = estimator.fit(table.features, table.response).release_.estimate.flat()
+                released = estimator.fit(table.columns, table.response).release_.estimate.flat()
         except SamplingError:
             return None
         return float(np.mean(np.square(released[:, : len(table.truth)] - table.truth)))

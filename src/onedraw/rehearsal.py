@@ -7,8 +7,9 @@ Guarantee:
 
 Edge cases:
     Simulated responses follow the model with a linear predictor of standard deviation 1; real features fill
-    less of their range, so real intervals are wider. Of large tables, ``MOST_ROWS`` are simulated and seconds
-    scaled up.
+    less of their range, so real intervals are wider. Where bounds are declared, the simulated columns are
+    declared too, numbers from -1 to 1 and categories as categories, so that the mechanism is that of the fit.
+    Of large tables, ``MOST_ROWS`` are simulated and seconds scaled up.
 
 >>> from onedraw import Columns, LogisticRegression
 >>> from onedraw.estimators import Header
@@ -30,9 +31,7 @@ import numpy as np
 
 from onedraw._validate import whole
 from onedraw.advice import Set
-from onedraw.columns import Encoding
 from onedraw.errors import InvalidInput, SamplingError
-from onedraw.estimators import Header
 from onedraw.model.base import feature_map
 from onedraw.planning import FORM, Simulator
 from onedraw.publishing import Plan, silent
@@ -50,7 +49,7 @@ NOT_SIMULATED = (
     "dataset",
     "random_state",
 )
-"""Options of the estimator that a table in working units has no use for."""
+"""Options of the estimator that a simulated table has no use for, or others in their place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +110,7 @@ def rehearse(
         begin = time.perf_counter()
         try:
             with silent():
-                fitted.fit(table.features, table.response, exposure=table.exposure)
+                fitted.fit(table.columns, table.response)
         except SamplingError:
             failed += 1
             continue
@@ -128,7 +127,9 @@ def rehearse(
         repeats=repeats,
         failed=failed / repeats,
         with_intervals=len(widths) / released if released else math.nan,
-        half_widths=_original(plan.model, np.median(widths, axis=0) * shrink) if widths else {},
+        half_widths=_original(plan.model, simulator.design, np.median(widths, axis=0) * shrink)
+        if widths
+        else {},
         seconds=float(np.median(seconds)),
         refusal=refusal,
     )
@@ -141,23 +142,25 @@ def _simulator(
     options = {name: value for name, value in options.items() if name not in (*NOT_SIMULATED, "epsilon")}
     if plan.model.classes is not None:
         options["classes"] = list(range(len(plan.model.classes)))
-    if plan.model.offset is not None:
-        options["exposure_bounds"] = plan.model.offset.exposures
-    sources = Encoding.from_features(plan.model.features).sources  # the names tell which are indicators
-    levels = tuple(len(source.column.categories or ()) for source in sources)
+    design = Design.like(
+        plan.model.features,
+        plan.model.feature_bounds,
+        exposures=None if plan.model.offset is None else plan.model.offset.exposures,
+        correlation=correlation,
+        rare_share=rare_share,
+    )
     return Simulator(
-        kind=plan.model.kind,
-        header=Header(features=plan.model.features, num_records=rows),
-        effect_size=None,
-        noise=0.5,
-        options=options,
-        design=Design(levels=levels, correlation=correlation, rare_share=rare_share),
+        kind=plan.model.kind, num_rows=rows, design=design, effect_size=None, noise=0.5, options=options
     )
 
 
-def _original(model: Any, working: Array) -> dict[str, float]:
-    """Half-widths of the coefficients in original units, by their names."""
+def _original(model: Any, design: Design, simulated: Array) -> dict[str, float]:
+    """Half-widths of the coefficients in original units, by their names.
+
+    Simulated numbers go from -1 to 1. Indicators are 0 or 1 like those of the table.
+    """
     _, half = feature_map(model.feature_bounds, model.num_features, model.fit_intercept)
+    units = np.where(design.is_indicator, 1.0, half)
     names = [name for name in model.parameter_names() if not name.startswith("(")]
-    widths = working[: len(names)] * model.target_unit / np.resize(half, len(names))
+    widths = simulated[: len(names)] * model.target_unit / np.resize(units, len(names))
     return dict(zip(names, widths.tolist(), strict=True))

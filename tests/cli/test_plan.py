@@ -16,6 +16,16 @@ def test_a_plan_is_a_table_and_a_sentence(cli):
     assert "An error of 2" in result.stdout
 
 
+def test_a_plan_of_declared_columns_says_its_units(cli):
+    (cli.folder / "c.toml").write_text(
+        '[columns.age]\nbounds = [18, 100]\n[columns.town]\ncategories = ["a", "b", "c"]\n'
+    )
+    more = ("--model", "poisson", "--rows", "3000", "--repeats", "2", "--epsilons", "1", "--seed", "1")
+    result = cli.run("plan", *more, "--columns", "c.toml")
+    assert result.exit_code == 0, result.stderr
+    assert "3 features, numbers on [-1, 1] and categories against the first, 2 tables" in result.stdout
+
+
 def test_a_plan_as_json(cli):
     content = cli.json(*PLAN, "--epsilons", "1")
     assert content["rows"][0]["epsilon"] == 1.0

@@ -15,7 +15,7 @@ import numpy as np
 
 from onedraw.advice import Set, sentence
 from onedraw.cli.output import aligned, say, say_json, waiting
-from onedraw.columns import Encoding
+from onedraw.columns import Encoding, indicators
 from onedraw.errors import InvalidInput
 from onedraw.estimators.tables import cautions_of
 from onedraw.planning import FORM
@@ -91,7 +91,7 @@ def _others(estimator: Any, header: Any, plan: Plan) -> Others:
         ):
             many = rehearse(estimator, header, repeats=repeats, correlation=correlation)
             found[f"{words} ({correlation:g})"] = many
-    if any(source.column.categories for source in Encoding.from_features(plan.model.features).sources):
+    if indicators(plan.model.features):
         rare = rehearse(estimator, header, repeats=1, rare_share=RARE)
         found[f"each category but the first holds {RARE:.0%} of the people"] = rare
     return found

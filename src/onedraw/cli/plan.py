@@ -79,7 +79,7 @@ WITHOUT = ("epsilon", "ledger", "dataset", "random_state")
 @click.option(
     "--effect-size",
     type=float,
-    help="Size of every coefficient, features on [-1, 1]; default: a linear predictor of spread 1.",
+    help="Size of every coefficient, numbers on [-1, 1]; default: a linear predictor of spread 1.",
 )
 @click.option("--noise", type=float, default=0.5, show_default=True, help="Residual scale (linear).")
 @click.option("--wanted-error", type=float, help="Find the smallest epsilon with this coefficient error.")
@@ -118,9 +118,11 @@ def plan_command(
     if as_json:
         say_json({**dataclasses.asdict(found), "advice": found.advice})
         return
+    declared = own["columns"] is not None
+    units = ", numbers on [-1, 1] and categories against the first" if declared else " on [-1, 1]"
     say(
         f"Simulated: {found.model} by {found.mechanism}, {found.num_rows:,} rows, {found.num_features} "
-        f"features on [-1, 1], {found.repeats} tables. No data were read."
+        f"features{units}, {found.repeats} tables. No data were read."
     )
     say()
     header = ("epsilon", "private error", "non-private error", "ratio", "all zero")
@@ -146,7 +148,8 @@ def _write_page(
             f"The page is for two classes so far, got --model {model}.", advice=LeaveOut("html")
         )
     rows = whole(rows=own["rows"])
-    columns = whole(features=own["features"]) if own["columns"] is None else len(Design.of(own["columns"])[1])
+    given = own["columns"]
+    columns = whole(features=own["features"]) if given is None else Design.of(given).num_features
     if columns > MOST_COLUMNS:
         raise InvalidInput(
             f"The page goes up to {MOST_COLUMNS} columns, got --features {columns}.", advice=LeaveOut("html")
