@@ -46,24 +46,21 @@ import numpy as np
 from onedraw._validate import one_of, positive
 from onedraw.advice import Caution, Set
 from onedraw.errors import InvalidInput
+from onedraw.mechanisms._for_intervals import ForIntervals, named
 from onedraw.mechanisms.base import SOLVED, Computed, Mechanism, Requirements, uncalibrated
 from onedraw.privacy.request import Request
 from onedraw.release import Grid, Statistic, coefficient_step, scale_step
 from onedraw.samplers.base import Evidence
 from onedraw.tables.base import Sums, Table
 from onedraw.tables.foresight import staged
-from onedraw.tilted.curvature import CurvatureLaw, NoisyCurvature, curvature_law, total_scale
 from onedraw.tilted.laws import GaussianLaw
-from onedraw.tilted.one_hot import ONE_HOT, OneHot, one_hot_of
+from onedraw.tilted.one_hot import OneHot, one_hot_of
 from onedraw.tilted.quantiles import Drawn
 from onedraw.tilted.recipes import RECIPES, Fitted, recipe_of
-from onedraw.tilted.scores import ScoreProducts, TotalScore
-from onedraw.tilted.solver import AtPoint
-from onedraw.tilted.sums import information
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.units import UnitTerms
 from onedraw.tilted.unpulled import unpulled
-from onedraw.tilted.weights import Geometry, Weighing, squared_length
+from onedraw.tilted.weights import Geometry, Weighing
 from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
 from onedraw.uncertainty.categories import too_many_levels
@@ -71,8 +68,6 @@ from onedraw.uncertainty.categories import too_many_levels
 AUTO, ROBUST = "auto", "robust"
 CURVATURE_SHARE = 0.2
 """Of epsilon, for the curvature."""
-DISPERSION_SHARE = 0.1
-"""Of the curvature's part, for the spread of the scores of a model with a residual scale."""
 LEAST_SCALE = 2.0**-200
 """A residual scale that is found privately has no floor but this."""
 ONE_UNIT = (
@@ -249,10 +244,6 @@ class TiltedFit(Mechanism):
         classes = self.model.family.num_predictors > 1 and self.terms_of_curvature is not None
         return None if self.inference == ROBUST or classes else one_hot_of(self.model)
 
-    def _named(self, statistic: str) -> str:
-        """The name of numbers of the rows: another one where rows are not those of the model's parameters."""
-        return statistic if self._one_hot is None else f"{ONE_HOT}{statistic}"
-
     @property
     def _geometry(self) -> Geometry:
         return self._one_hot or ("cube" if self._bounded else "ball")
@@ -289,12 +280,15 @@ class TiltedFit(Mechanism):
         )
         rows: Table = records.map(weighing)
         terms = self.terms.counted(records.shape[0], rng)
-        found = recipe_of(self.model)(rows, weighing.geometry, terms, rng, self._wanted)
+        intervals = self._for_intervals
+        wanted = () if intervals is None else intervals.wanted
+        found = recipe_of(self.model)(rows, weighing.geometry, terms, rng, wanted)
         unit = found.published.get("window_scale", 1.0)
         statistics = {name: Statistic.rounded([value], unit=unit) for name, value in found.published.items()}
         if self._one_hot is not None:
             statistics["one_hot"] = Statistic.rounded(self._one_hot.numbers, unit=1.0)
-        statistics[self._named("centre")] = Statistic.rounded(self._in_units(found.centre, units), unit=unit)
+        centre = self._in_units(found.centre, units)
+        statistics[named("centre", weighing.geometry)] = Statistic.rounded(centre, unit=unit)
         statistics["ridge"] = Statistic.rounded([found.calibration.ridge], unit=1.0)
         statistics["tilt_sd"] = Statistic.rounded([found.calibration.tilt_sd], unit=unit)
         statistics["tilt_scale"] = Statistic.rounded([found.calibration.law.scale], unit=unit)
@@ -305,10 +299,10 @@ class TiltedFit(Mechanism):
             [float(isinstance(found.calibration.law, GaussianLaw))], unit=1.0
         )
         values = found.theta
-        if self.terms_of_curvature is not None:
-            statistics |= self._curvature(found, self.terms_of_curvature, rng)
+        if intervals is not None:
+            statistics |= intervals.released(found, rng)
             minimiser = self._in_units(found.theta, units)
-            statistics[self._named("minimiser")] = Statistic.rounded(minimiser, unit=unit)
+            statistics[named("minimiser", weighing.geometry)] = Statistic.rounded(minimiser, unit=unit)
             values = self._corrected(found, statistics)
         values = self._working(values, units)
         scale = None
@@ -318,74 +312,32 @@ class TiltedFit(Mechanism):
         return Computed.rounded(values[None, :], EVIDENCE, grid=grid, statistics=statistics)
 
     @property
-    def _wanted(self) -> tuple[AtPoint, ...]:
-        """The sums at the released parameters that intervals need."""
+    def _for_intervals(self) -> ForIntervals | None:
+        """What is released beside the parameters."""
         if self.terms_of_curvature is None:
-            return ()
-        if self.inference == ROBUST:
-            return (information, ScoreProducts)
-        return (information, TotalScore) if self.model.family.has_scale else (information,)
-
-    def _curvature(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
-        """The noisy curvature at the released parameters, in units of the working rows."""
-        statistics = {}
-        if self.inference == ROBUST:
-            statistics = self._score_products(found, terms, rng)
-        elif self.model.family.has_scale:
-            statistics = self._dispersion(found, terms.part(DISPERSION_SHARE), rng)
-            terms = terms.part(1.0 - DISPERSION_SHARE)
-        loss, dim = found.loss.information, found.table.shape[1]
-        longest, entry = squared_length(self._geometry, dim), loss.curvature_bound
-        moved = None if self._one_hot is None else self._one_hot.moved(terms.neighbours) * entry
-        law = self._matrix_law(
-            dim * loss.num_predictors, longest * loss.trace_bound, entry, terms, moved=moved
+            return None
+        return ForIntervals(
+            geometry=self._geometry,
+            terms=self.terms_of_curvature,
+            robust=self.inference == ROBUST,
+            has_scale=self.model.family.has_scale,
         )
-        return statistics | _matrix(self._named("curvature"), law.release(found.curvature, rng))
-
-    def _score_products(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
-        """The noisy sum of products of relative scores: the middle of a sandwich."""
-        (products,) = found.summed(ScoreProducts)
-        law = self._matrix_law(len(products), float(found.table.shape[1]), 1.0, terms)
-        return _matrix("score_products", law.release(products, rng))
 
     def _corrected(self, found: Fitted, statistics: Mapping[str, Statistic]) -> Array:
         """The minimiser without the pull of its ridge, from what is released: see ``unpulled``."""
         size = found.theta.size
         upper = np.zeros((size, size))
-        upper[np.triu_indices(size)] = statistics[self._named("curvature")].array()
+        name = named("curvature", self._geometry)
+        upper[np.triu_indices(size)] = statistics[name].array()
         middle = found.theta[:, -1] if self.model.fit_intercept else np.zeros(len(found.theta))
         corrected = unpulled(
             found.theta.ravel(),
             found.centre.ravel(),
             found.calibration.ridge / found.loss.steepness(middle),
             upper + np.triu(upper, 1).T,
-            noise=statistics[self._named("curvature") + "_sd"].values[-1 if size > 1 else 0],
+            noise=statistics[f"{name}_sd"].values[-1 if size > 1 else 0],
         )
         return corrected.reshape(found.theta.shape)
-
-    def _dispersion(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
-        """The noisy total of squared relative scores of a log-cosh fit, sum omega tanh^2."""
-        (total,) = found.summed(TotalScore)
-        scale = total_scale(epsilon=terms.epsilon, rows_per_person=terms.rows_per_person)
-        total = total[0] + rng.laplace(0.0, scale)
-        return {
-            "dispersion": Statistic.rounded([total], unit=scale),
-            "dispersion_noise": Statistic.rounded([scale], unit=scale),
-        }
-
-    def _matrix_law(
-        self, dim: int, trace: float, entry: float, terms: Terms, moved: float | None = None
-    ) -> CurvatureLaw:
-        return curvature_law(
-            dim=dim,
-            trace=trace,
-            entry=entry if self._bounded else None,
-            moved=moved,
-            epsilon=terms.epsilon,
-            delta=terms.delta,
-            neighbours=terms.neighbours,
-            rows_per_person=terms.rows_per_person,
-        )
 
     def _working(self, theta: Array, units: Array) -> Array:
         """Parameters (q, p) of the rows as working parameters: coefficients, then intercepts."""
@@ -415,14 +367,3 @@ class TiltedFit(Mechanism):
             "tilt_scale": tilted.law.scale,
             "ridge": tilted.ridge,
         }
-
-
-def _matrix(name: str, noisy: NoisyCurvature) -> dict[str, Statistic]:
-    """A noisy symmetric matrix and its standard deviations, as statistics."""
-    upper = np.triu_indices(len(noisy.matrix))
-    # The unit is that of the noise: on a grid finer than its last bits nothing would be rounded.
-    unit = min(noisy.diagonal_sd, noisy.off_diagonal_sd)
-    return {
-        name: Statistic.rounded(noisy.matrix[upper], unit=unit),
-        f"{name}_sd": Statistic.rounded([noisy.diagonal_sd, noisy.off_diagonal_sd], unit=unit),
-    }
