@@ -144,6 +144,7 @@ class Copy:
             os.dup2(out, 2)
             sys.path.insert(0, str(self.root / "src"))
             os.environ["PYTHONPATH"] = str(self.root / "src")  # for processes that tests start
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # a planted bug must not be kept
             sys.dont_write_bytecode = True
             import pytest
 

@@ -62,7 +62,9 @@ def holders():
         "foreseen": Foreseen(held=rows, choice=choice),
         "noise": Drawn(PLANTED),
         "counts": Counted(up_to=array, num_values=int(PLANTED)),
-        "windows": Filled(listed=[(array, array, array)], num_values=int(PLANTED)),
+        "windows": Filled(
+            scales=array, middles=array, below=array, above=array, num_values=int(PLANTED)
+        ),
         "stream": Stream(source=[PLANTED], read=list, empty=Records(features=table, response=array)),
         "records": Records(features=table, response=array),
         "box": Private(array),

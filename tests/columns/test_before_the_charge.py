@@ -76,12 +76,12 @@ def curvature(levels, records, epsilon=1.0):
     return plan.mechanism.terms_of_curvature is not None
 
 
-@pytest.mark.parametrize(("levels", "each"), [(2, 400), (4, 400), (8, 1600), (12, 3600)])
+@pytest.mark.parametrize(("levels", "each"), [(2, 400), (4, 400), (8, 400), (20, 400)])
 def test_intervals_of_categories_are_paid_for_where_they_usually_follow(levels, each):
     assert curvature(levels, each * levels)
     assert not curvature(levels, each * levels - 1)
 
 
-@pytest.mark.parametrize("levels", [13, 16])
+@pytest.mark.parametrize("levels", [21, 30])
 def test_intervals_of_more_categories_than_were_studied_are_never_paid_for(levels):
     assert not curvature(levels, 10_000_000)

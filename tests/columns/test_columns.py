@@ -211,6 +211,7 @@ def test_an_estimator_takes_a_table_as_it_stands(kind):
     table = people()
     model = onedraw.LogisticRegression(epsilon=1.0, columns=PATIENTS, random_state=0).fit(FRAMES[kind](table))
     X = np.column_stack([table["age"], np.array(table["smoker"]) == "yes", np.zeros(300)])
+    X = pd.DataFrame(X, columns=["age", "smoker=yes (vs no)", "smoker=other (vs no)"])  # names tell
     plain = onedraw.LogisticRegression(
         epsilon=1.0, classes=["alive", "dead"], feature_bounds=[(18, 100), (0, 1), (0, 1)], random_state=0
     ).fit(X, table["died"])

@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from onedraw.errors import InvalidInput
 from onedraw.families.categorical import contrast_basis
@@ -27,6 +27,7 @@ from onedraw.inference.moments import MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
 from onedraw.inference.rows import Rows
 from onedraw.inference.space import PAIR_SD, SHARE_SD, SHIFT_SD, RowSpace
+from onedraw.tilted.one_hot import OneHot
 
 THREE = Indicators.of_range(3)
 
@@ -145,6 +146,41 @@ def test_the_gradient_of_the_density_agrees_with_differences(weight, levels, pla
     differs_as_it_says(density, 0.4 * rng.normal(size=(2, space.size)))
 
 
+@pytest.mark.parametrize("columns", [((1, 2),), ((1, 2), (3, 4, 5))])
+def test_noise_in_the_entries_of_all_categories_is_compared_there(columns, differs_as_it_says):
+    """The density is that of a matrix C H C' with its own noise; its gradient agrees with differences."""
+    geometry = OneHot(num_features=1 + sum(map(len, columns)), columns=columns)
+    rng, space = np.random.default_rng(5), space_of(tuple(len(each) + 1 for each in columns), 2)
+    order = [geometry.num_features, *range(geometry.num_features)]
+    frame, m = geometry.frame[:, order], geometry.dim
+    raw = rng.normal(size=(2, m, m))
+    noisy = NoisyCurvature(
+        matrix=60 * (raw + raw.transpose(0, 2, 1)) + 300 * np.eye(m),
+        diagonal_sd=np.full(2, 200.0),
+        offdiagonal_sd=np.full(2, 300.0),
+        frame=frame,
+    )
+    theta = 0.5 * rng.normal(size=(2, space.dim))
+    density = CurvatureDensity(
+        space=space, weight=LogisticWeight(), theta=theta, count=np.full(2, 1000.0), noisy=noisy
+    )
+    free = 0.4 * rng.normal(size=(2, space.size))
+    differs_as_it_says(density, free)
+    point = space.read(free)
+    law = row_law(LogisticWeight(), point.rows, theta)
+    for k in range(2):
+        shown = 1000.0 * np.exp(point.log_count[k]) * frame @ law.curvature[k] @ frame.T
+        inner = shown[np.ix_(geometry.blocks[0], geometry.blocks[0])]
+        np.testing.assert_allclose(inner, np.diag(inner.diagonal()), atol=1e-9)  # none meets two categories
+        gap = noisy.matrix[k] - shown
+        entries = stats.norm.logpdf(gap.diagonal(), 0.0, 200.0).sum()
+        entries += stats.norm.logpdf(gap[np.triu_indices(m, 1)], 0.0, 300.0).sum()
+        constant = m * stats.norm.logpdf(0.0, 0.0, 200.0)
+        constant += m * (m - 1) / 2 * stats.norm.logpdf(0.0, 0.0, 300.0)
+        prior = space.log_prior(free, point)[0][k]
+        assert density(free)[0][k] == pytest.approx(prior + entries - constant)
+
+
 def test_the_prior_is_normal_in_log_shares_interactions_and_shifts():
     space = space_of((3, 4), plain=2)
     free = np.zeros((1, space.size))
@@ -191,7 +227,7 @@ def test_with_little_noise_it_is_the_sandwich_of_a_known_curvature():
     its smallest eigenvalue: an inverse of the noisy matrix would err by more."""
     release = released(sd=0.5, ridge=0.1, tilt=NormalTilt(dim=9, scale=1.0))
     inverse = np.linalg.inv(released(sd=1e-9).curvature)
-    exact = np.sqrt((inverse + release.tilt.variance * inverse @ inverse).diagonal())
+    exact = np.sqrt((inverse + inverse @ release.tilt.covariance @ inverse).diagonal())
     found = infer(release)
     assert found.reason is None
     np.testing.assert_allclose(found.standard_error, exact, rtol=0.06)

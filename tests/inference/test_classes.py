@@ -45,10 +45,12 @@ def softmax_sums(rows, mass, theta):
     """The mean score and curvature of weighted rows, from the definition, predictor by predictor."""
     basis = contrast_basis(len(theta) + 1)
     pi = special.softmax(rows @ theta.T @ basis.T, axis=1)
-    covariance = pi[:, :, None] * np.eye(len(basis)) - pi[:, :, None] * pi[:, None, :]
-    variance = basis.T @ covariance @ basis
-    curvature = np.einsum("n,nab,ni,nj->aibj", mass, variance, rows, rows, optimize=True)
-    return (pi @ basis).T @ (rows * mass[:, None]), curvature.reshape(theta.size, theta.size)
+    mean, q = pi @ basis, len(theta)
+    curvature = np.empty((q, rows.shape[1], q, rows.shape[1]))
+    for a, b in np.ndindex(q, q):
+        covariance = pi @ (basis[:, a] * basis[:, b]) - mean[:, a] * mean[:, b]
+        curvature[a, :, b] = (rows * (mass * covariance)[:, None]).T @ rows
+    return mean.T @ (rows * mass[:, None]), curvature.reshape(theta.size, theta.size)
 
 
 def test_the_curvature_and_the_score_are_those_of_normal_rows():

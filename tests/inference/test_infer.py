@@ -56,11 +56,11 @@ def test_with_little_noise_it_is_the_sandwich_of_a_known_curvature():
     release = released()
     inverse = np.linalg.inv(release.curvature)
     result = infer(release)
-    exact = np.sqrt((inverse + release.tilt.variance * inverse @ inverse).diagonal())
+    exact = np.sqrt((inverse + inverse @ release.tilt.covariance @ inverse).diagonal())
     np.testing.assert_allclose(result.standard_error, exact, rtol=0.06)
     debiased = release.theta + inverse @ release.pull
     np.testing.assert_allclose(result.estimate, debiased, atol=0.1 * exact.min())
-    correlation = inverse + release.tilt.variance * inverse @ inverse
+    correlation = inverse + inverse @ release.tilt.covariance @ inverse
     correlation = correlation / np.outer(exact, exact)
     got = result.covariance / np.outer(result.standard_error, result.standard_error)
     np.testing.assert_allclose(got, correlation, atol=0.06)

@@ -110,10 +110,10 @@ def test_windows_of_a_look_are_counted_over_all_records(name, monkeypatch):
     table = records(values)
     found = half_of(table, points_of(table.look(np.random.default_rng(1)).response))
     assert isinstance(found, Filled)
-    ordered = np.sort(values)
-    for k, (middles, below, above) in zip(windows.SCALES, found.listed, strict=True):
-        known = {m: (b, a) for m, b, a in zip(middles, below, above, strict=True)}
-        for middle, b, a in zip(*filled_windows(ordered, k), strict=True):
+    wanted = filled_windows(np.sort(values))
+    for place in range(len(windows.SCALES)):
+        known = {m: (b, a) for m, b, a in zip(*found.of_scale(place), strict=True)}
+        for middle, b, a in zip(*wanted.of_scale(place), strict=True):
             assert known.get(middle, (b, a)) == (b, a)
             assert middle in known or len(values) - b - a <= windows.FEW * len(values)
 
@@ -130,10 +130,10 @@ def test_a_look_that_misleads_costs_passes_and_nothing_else(monkeypatch):
     plain = records(values)
     table = MisleadingLook(features=plain.features, response=plain.response)
     found = half_of(table, points_of(table.look(np.random.default_rng(1)).response))
-    ordered = np.sort(values)
-    for k, (middles, *_) in zip(windows.SCALES, found.listed, strict=True):
-        listed = set(middles)
-        for middle, below, above in zip(*filled_windows(ordered, k), strict=True):
+    wanted = filled_windows(np.sort(values))
+    for place in range(len(windows.SCALES)):
+        listed = set(found.of_scale(place)[0])
+        for middle, below, above in zip(*wanted.of_scale(place), strict=True):
             assert middle in listed or len(values) - below - above <= windows.FEW * len(values)
     chosen = window_of_half(found, epsilon=1.0, rng=np.random.default_rng(2))
     assert chosen.location == pytest.approx(50.0, abs=2.0)

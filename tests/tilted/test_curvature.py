@@ -11,7 +11,9 @@ from scipy import stats
 from onedraw.errors import InvalidInput
 from onedraw.families.categorical import contrast_basis
 from onedraw.tilted.curvature import CurvatureLaw, _wishart_root, curvature_law
+from onedraw.tilted.one_hot import OneHot
 from onedraw.tilted.softmax_loss import Softmax
+from onedraw.tilted.weights import one_hot_rows
 
 DRAWS = 20_000
 
@@ -94,6 +96,50 @@ def test_the_scales_are_those_of_the_guarantee(neighbours, both, rows):
     assert (ball.diagonal, ball.off_diagonal) == ("laplace", "wishart")
     assert ball.diagonal_scale == pytest.approx(both * rows * 0.75 / 0.5)
     assert ball.off_diagonal_scale == pytest.approx(both / 2 * rows * 0.75 / 1.5)
+
+
+@pytest.mark.parametrize(("neighbours", "moved"), [("replace_one", 4.25), ("add_remove", 3.0)])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_rows_with_categories_have_independent_noise_in_all_entries(neighbours, moved, rows):
+    """A feature and one of twelve categories: three entries of a record, of which one is a square."""
+    geometry = OneHot(num_features=12, columns=(tuple(range(1, 12)),))
+    assert geometry.moved(neighbours) == moved
+    options = {"neighbours": neighbours, "rows_per_person": rows, "epsilon": 2.0}
+    law = curvature_law(dim=13, trace=0.5, entry=0.25, moved=0.25 * moved, **options)
+    assert (law.diagonal, law.off_diagonal) == ("laplace", "laplace")
+    assert law.diagonal_scale == law.off_diagonal_scale == pytest.approx(rows * 0.25 * moved / 2.0)
+    assert law.off_diagonal_sd < curvature_law(dim=13, trace=0.5, entry=0.25, **options).off_diagonal_sd
+
+
+@pytest.mark.parametrize(
+    ("plain", "columns", "reached"),
+    [
+        (0, ((0, 1),), 1.0),
+        (0, ((0, 1), (2, 3), (4, 5)), 1.0),
+        (1, ((1, 2),), 1.0),
+        (2, ((2, 3, 4),), 1.0),
+        (1, ((1, 2), (3, 4, 5)), 1.0),
+        (3, ((3, 4),), 0.85),  # of three products of signs two change at most
+        (4, ((4, 5),), 0.8),
+    ],
+)
+def test_records_with_categories_reach_what_they_may_move_and_none_passes_it(plain, columns, reached):
+    """Whatever their slopes are, and for rows that no category has."""
+    geometry = OneHot(num_features=plain + sum(map(len, columns)), columns=columns)
+    rng, n, d = np.random.default_rng(3), 1500, geometry.num_features
+    x = rng.choice([-1.0, -0.5, 0.5, 1.0], (2 * n, d))
+    for *others, _ in geometry.blocks:
+        met = rng.integers(-1, len(others), n)
+        x[:n, others] = np.where(np.arange(len(others)) == met[:, None], 1.0, -1.0)
+    x[n:] *= rng.choice([0.3, 1.0, 3.0], (n, 1))
+    rows = one_hot_rows(x, geometry)
+    slope = rng.choice([1.0, 1.0, 1.0, 0.3], 2 * n) * (1.0 if rows.weight is None else rows.weight)
+    upper = np.triu_indices(geometry.dim)
+    added = slope[:, None] * (rows.design[:, upper[0]] * rows.design[:, upper[1]])
+    assert np.abs(added).sum(axis=1).max() == pytest.approx(geometry.moved("add_remove"))
+    largest = max(float(np.abs(added - one).sum(axis=1).max()) for one in added[::5])
+    most = geometry.moved("replace_one")
+    assert reached * most - 1e-9 <= largest <= most + 1e-9
 
 
 def test_a_record_moves_diagonal_off_diagonal_and_trace_by_no_more_than_their_bounds():

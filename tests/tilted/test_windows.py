@@ -28,32 +28,32 @@ def plain_log_weight(values, k, middle, rate):
 
 def log_normaliser(values, rate):
     ordered = np.sort(np.array(values, dtype=float))
-    return special.logsumexp(
-        np.concatenate(
-            [log_weights(*filled_windows(ordered, k), len(ordered), k, rate) for k in windows.SCALES]
-        )
-    )
+    return special.logsumexp(np.concatenate(log_weights(filled_windows(ordered), rate)))
 
 
 def test_listed_windows_have_the_weights_of_the_definition():
     rng = np.random.default_rng(0)
     for values in (rng.normal(size=7), rng.normal(size=200), np.full(5, 3.0), np.array([1e300, 0.0, 1.0])):
-        ordered = np.sort(values)
+        found = filled_windows(np.sort(values))
+        weights, others = log_weights(found, 0.3)
         for k in (-60, -7, 0, 5, 40):
-            middles, below, above = filled_windows(ordered, k)
-            weights = log_weights(middles, below, above, len(values), k, 0.3)
+            place = windows.SCALES.index(k)
+            middles, *_ = found.of_scale(place)
             expected = [plain_log_weight(values, k, m, 0.3) for m in middles]
-            assert weights[:-1] == pytest.approx(expected, rel=1e-9)
+            assert weights[found.scales == place] == pytest.approx(expected, rel=1e-9)
             left = math.log1p(-np.exp(log_base(middles)).sum()) + abs(k) * math.log(windows.SCALE_DECAY)
-            assert weights[-1] == pytest.approx(left - 0.3 * (0.5 - windows.FEW) * len(values))
+            assert others[place] == pytest.approx(left - 0.3 * (0.5 - windows.FEW) * len(values))
 
 
-def test_every_window_that_holds_more_than_a_few_values_is_listed():
+def test_every_window_that_holds_more_than_a_few_values_is_listed_once():
     rng = np.random.default_rng(1)
     for n in (3, 31, 64, 500):
         ordered = np.sort(rng.normal(size=n) * 10.0 ** rng.uniform(-1, 1, n))
+        found = filled_windows(ordered)
         for k in (-4, 0, 3):
-            listed = set(filled_windows(ordered, k)[0].tolist())
+            middles, *_ = found.of_scale(windows.SCALES.index(k))
+            assert (np.diff(middles) > 0).all()
+            listed = set(middles.tolist())
             for middle in range(-600, 600):
                 w = window(k, middle)
                 lo, hi = np.searchsorted(ordered, [w.location - w.scale, w.location + w.scale])

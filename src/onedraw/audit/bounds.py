@@ -249,15 +249,22 @@ def best_threshold(
     # Half-way between neighbouring values: scores of later runs fall on neither side by a rounding error.
     thresholds = 0.5 * values[1:] + 0.5 * values[:-1] if len(values) > 1 else values
     thresholds = thresholds[_some(len(thresholds))]
-    false_positives = len(negatives) - np.searchsorted(negatives, thresholds, side="right")
-    false_negatives = np.searchsorted(positives, thresholds, side="right")
+    false_positives = len(negatives) - np.searchsorted(negatives, thresholds, side="right").astype(float)
+    false_negatives = np.searchsorted(positives, thresholds, side="right").astype(float)
     level = 0.5 * significance(confidence) / CAUTION
-    a = _upper(false_positives.astype(float), len(negatives), level)
-    b = _upper(false_negatives.astype(float), len(positives), level)
-    bounds = _epsilon(a, b, delta)
+    bounds = many_bounds(false_positives, len(negatives), false_negatives, len(positives), level, delta)
     if not bounds.any():  # a weak signal shows best in the middle, where both errors are frequent
         return float(thresholds[len(thresholds) // 2])
     return float(thresholds[int(np.argmax(bounds))])
+
+
+def many_bounds(
+    false_positives: Array, negatives: int, false_negatives: Array, positives: int, level: float, delta: float
+) -> Array:
+    """What ``clopper_pearson`` says of each pair of errors; either limit fails with probability ``level``."""
+    return _epsilon(
+        _upper(false_positives, negatives, level), _upper(false_negatives, positives, level), delta
+    )
 
 
 def _some(number: int) -> NDArray[np.intp]:

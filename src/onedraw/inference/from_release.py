@@ -118,8 +118,8 @@ def infer_many(releases: Sequence[Released]) -> list[Inference]:
     error.
     """
     first = releases[0]
-    common = (first.dim, first.columns, first.layout, first.count_sd)
-    if any((r.dim, r.columns, r.layout, r.count_sd) != common for r in releases):
+    common = _model(first)
+    if any(_model(r) != common for r in releases):
         raise InvalidInput("Expected releases of one model (dimension, classes, layout), got several.")
     space = first.layout.space(first.columns, count_sd=first.count_sd)
     rng = np.random.default_rng(SEED)
@@ -127,15 +127,26 @@ def infer_many(releases: Sequence[Released]) -> list[Inference]:
     return [_mix(r, space, draws, rng) for r, draws in zip(releases, chains.draws, strict=True)]
 
 
+def _model(released: Released) -> tuple[object, ...]:
+    """What releases that are sampled together have in common."""
+    frame = None if released.frame is None else released.frame.tobytes()
+    return released.dim, released.columns, released.layout, released.count_sd, frame
+
+
 def _sample(releases: Sequence[Released], space: RowSpace, rng: np.random.Generator) -> Chains:
-    matrix = np.stack([r.curvature[np.ix_(r.order, r.order)] for r in releases])
+    first = releases[0]
+    # Rows of a frame keep their order, and come from the columns of the rows in theirs.
+    frame = None if first.frame is None else first.frame[:, first.order]
+    places = first.order if frame is None else np.arange(len(first.curvature))
+    matrix = np.stack([r.curvature[np.ix_(places, places)] for r in releases])
     diagonal_sd = np.array([r.diagonal_sd for r in releases])
     sizes = np.maximum(np.diagonal(matrix, axis1=1, axis2=2), diagonal_sd[:, None])
     noisy = NoisyCurvature(
         matrix=matrix,
         diagonal_sd=diagonal_sd,
         offdiagonal_sd=np.array([r.offdiagonal_sd for r in releases]),
-        misfit=variances(sizes) if releases[0].predictors > 1 else None,
+        misfit=variances(sizes) if first.predictors > 1 else None,
+        frame=frame,
     )
     theta = np.stack([r.theta[r.order] for r in releases])
     count = np.array([r.count for r in releases])
@@ -172,7 +183,7 @@ def _mix(released: Released, space: RowSpace, draws: Array, rng: np.random.Gener
     covariances = truth.inverse @ score @ truth.inverse
     back = np.argsort(order)
     mixture = NormalMixture(means=truth.point[:, back], covariances=covariances[:, back][:, :, back])
-    known = covariances + released.tilt.variance * (truth.inverse @ truth.inverse)
+    known = covariances + truth.inverse @ released.tilt.covariance[np.ix_(order, order)] @ truth.inverse
     # The median over the components of the standard errors that a known curvature would give (p,).
     given = np.sqrt(np.median(np.diagonal(known, axis1=1, axis2=2), axis=0))[back]
     inflation = mixture.standard_error / given

@@ -5,7 +5,8 @@ The release is H~ = H + N, N symmetric with independent entries of known standar
 diagonal, one off it. H = count * E v z z' is written in the law of the rows (``curvature``, ``space``) at
 the *released* parameters, where it was computed. The noise is taken as normal; the laws in
 use (cube, symmetrised Wishart, Laplace) have these standard deviations, and entries whose joint tails are
-lighter or a little heavier.
+lighter or a little heavier. Where the noise was added to the curvature of other rows u = C z, it is
+C H C' that is compared (``frame``).
 
 >>> import numpy as np
 >>> from onedraw.inference.moments import MomentSpace
@@ -43,6 +44,24 @@ class NoisyCurvature:
     offdiagonal_sd: Array  # (B,)
     misfit: Array | None = None
     """Variances (B, p, p) by which the matrix may differ from its formula, beside the noise."""
+    frame: Array | None = None
+    """C (m, p), where the matrices (B, m, m) are those of rows C z."""
+
+    @property
+    def of_rows(self) -> Array:
+        """The matrices (B, p, p) as those of the rows themselves."""
+        if self.frame is None:
+            return self.matrix
+        back = np.linalg.pinv(self.frame)
+        return np.asarray(back @ self.matrix @ back.T)
+
+    def framed(self, curvature: Array) -> Array:
+        """Curvatures (..., p, p) of the rows as the matrices show them."""
+        return curvature if self.frame is None else np.asarray(self.frame @ curvature @ self.frame.T)
+
+    def pullback(self, gradient: Array) -> Array:
+        """From a gradient by ``framed`` curvatures to one by those of the rows."""
+        return gradient if self.frame is None else np.asarray(self.frame.T @ gradient @ self.frame)
 
     def precision(self) -> Array:
         """The matrix (B, p, p) of weights with which squared deviations add up; a pair is counted twice."""
@@ -73,11 +92,11 @@ class CurvatureDensity:
         value, gradient = self.space.log_prior(free, point)
         law = row_law(self.weight, point.rows, self.theta)
         count = self.count * np.exp(point.log_count)
-        curvature = count[:, None, None] * law.curvature
+        curvature = self.noisy.framed(count[:, None, None] * law.curvature)
         gap = self.noisy.matrix - curvature
         pull = self._precision * gap
         value -= 0.5 * np.einsum("bij,bij->b", pull, gap)
-        by_rows = law.pullback(count[:, None, None] * pull)
+        by_rows = law.pullback(count[:, None, None] * self.noisy.pullback(pull))
         by_count = np.einsum("bij,bij->b", pull, curvature)
         return value, gradient + self.space.pullback(point, by_rows, by_count)
 

@@ -30,11 +30,11 @@ from onedraw.types import Array
 
 
 class TiltLaw(Protocol):
-    """The symmetric law of the tilt b, with the same variance in every coordinate."""
+    """The symmetric law of the tilt b."""
 
     @property
-    def variance(self) -> float:
-        """The variance of each coordinate."""
+    def covariance(self) -> Array:
+        """(p, p)."""
         ...
 
     def sample(self, rng: np.random.Generator) -> Array:
@@ -50,11 +50,26 @@ class NormalTilt:
     scale: float
 
     @property
-    def variance(self) -> float:
-        return self.scale**2
+    def covariance(self) -> Array:
+        return self.scale**2 * np.eye(self.dim)
 
     def sample(self, rng: np.random.Generator) -> Array:
         return rng.normal(0.0, self.scale, self.dim)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FramedTilt:
+    """A tilt whose law is known in rows u = C z (``Released.frame``); ``back`` is the inverse of C."""
+
+    law: TiltLaw
+    back: Array
+
+    @property
+    def covariance(self) -> Array:
+        return np.asarray(self.back @ self.law.covariance @ self.back.T)
+
+    def sample(self, rng: np.random.Generator) -> Array:
+        return np.asarray(self.back @ self.law.sample(rng))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,6 +86,7 @@ class Released:
     layout: where the intercept and the indicators of categories stand in a row.
     score: what is known of the covariance K of the score; by the model it is the curvature.
     noise_ratio: how many times K counts: the largest number of rows of a person.
+    frame: C (m, p), if the curvature (m, m) is that of rows u = C z: noise was added to C H C'.
     useful: the longest half-width of a 95% interval that says something, in units of the working
         coefficients; 3 is an odds ratio of 20 for half the range of a feature.
     """
@@ -89,6 +105,7 @@ class Released:
     score: ScoreLaw = field(default_factory=ModelScore)
     noise_ratio: float = 1.0
     useful: float = 3.0
+    frame: Array | None = None
 
     def __post_init__(self) -> None:
         positive(ridge=self.ridge)
@@ -99,8 +116,14 @@ class Released:
         positive(noise_ratio=self.noise_ratio)
         positive(useful=self.useful)
         p = self.dim
-        if self.curvature.shape != (p, p):
-            raise InvalidInput(f"Expected curvature of shape {(p, p)}, got shape {self.curvature.shape}.")
+        m = p if self.frame is None else len(self.frame)
+        if self.curvature.shape != (m, m):
+            raise InvalidInput(f"Expected curvature of shape {(m, m)}, got shape {self.curvature.shape}.")
+        if self.frame is not None and (self.frame.shape != (m, p) or self.predictors > 1):
+            raise InvalidInput(
+                f"Expected a frame of shape {(m, p)} for one predictor, got shape {self.frame.shape} for "
+                f"{self.predictors}."
+            )
         if self.centre is not None and self.centre.shape != (p,):
             raise InvalidInput(f"Expected centre of shape {(p,)}, got shape {self.centre.shape}.")
         if p % self.predictors:

@@ -56,7 +56,7 @@ def sample_moments(
     noisy = _floored(released, space)
     releases = CurvatureDensity(space=space, weight=weight, theta=theta, count=count, noisy=noisy)
     density = _of_chains(releases)
-    summed, spread = _summed(noisy.matrix, space.dim)
+    summed, spread = _summed(noisy.of_rows, space.dim)
     start, precision = _start(space, summed, spread * noisy.diagonal_sd, spread * noisy.offdiagonal_sd, count)
     noise = 0.5 * rng.standard_normal((len(noisy.matrix), CHAINS, space.size))
     sharp = _sharp(space, precision)
@@ -98,7 +98,8 @@ def _of_chains(density: CurvatureDensity) -> CurvatureDensity:
         density,
         theta=each(density.theta),
         count=each(density.count),
-        noisy=NoisyCurvature(
+        noisy=replace(
+            noisy,
             matrix=each(noisy.matrix),
             diagonal_sd=each(noisy.diagonal_sd),
             offdiagonal_sd=each(noisy.offdiagonal_sd),
@@ -110,13 +111,13 @@ def _of_chains(density: CurvatureDensity) -> CurvatureDensity:
 def _floored(released: NoisyCurvature, space: RowSpace) -> NoisyCurvature:
     smallest = np.diagonal(released.matrix, axis1=1, axis2=2).min(1)
     finest = FINEST * np.maximum(smallest, released.diagonal_sd)
-    for share in _shares(space, _summed(released.matrix, space.dim)[0]):
-        finest = finest * share.min(1)
-    return NoisyCurvature(
-        matrix=released.matrix,
+    if released.frame is None:  # else a diagonal entry is that of a category alone
+        for share in _shares(space, _summed(released.matrix, space.dim)[0]):
+            finest = finest * share.min(1)
+    return replace(
+        released,
         diagonal_sd=np.maximum(released.diagonal_sd, finest),
         offdiagonal_sd=np.maximum(released.offdiagonal_sd, finest),
-        misfit=released.misfit,
     )
 
 

@@ -29,7 +29,7 @@ from dataclasses import replace
 import numpy as np
 
 from onedraw.inference.curvature import row_law
-from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
+from onedraw.inference.noisy import CurvatureDensity
 from onedraw.inference.weight import SeveralCounts
 from onedraw.types import Array
 
@@ -68,8 +68,9 @@ def _information(density: CurvatureDensity, place: Array) -> Array:
     point = density.space.read(np.repeat(place, len(rows), axis=0))
     law = row_law(density.weight, point.rows, np.repeat(density.theta, len(rows), axis=0))
     count = (density.count * np.exp(point.log_count))[:, None, None]
-    by_count = (count * law.curvature)[entries, rows, columns]
-    jacobian = density.space.pullback(point, law.pullback(count * gradient), by_count)
+    by_count = density.noisy.framed(count * law.curvature)[entries, rows, columns]
+    by_rows = law.pullback(count * density.noisy.pullback(gradient))
+    jacobian = density.space.pullback(point, by_rows, by_count)
     precision = density.noisy.precision()[0, rows, columns] * np.where(rows == columns, 1.0, 2.0)
     return np.asarray(jacobian.T @ (precision[:, None] * jacobian))
 
@@ -82,7 +83,8 @@ def _release(density: CurvatureDensity, r: int) -> CurvatureDensity:
         weight=weight.weights[r] if isinstance(weight, SeveralCounts) else weight,
         theta=density.theta[one],
         count=density.count[one],
-        noisy=NoisyCurvature(
+        noisy=replace(
+            noisy,
             matrix=noisy.matrix[one],
             diagonal_sd=noisy.diagonal_sd[one],
             offdiagonal_sd=noisy.offdiagonal_sd[one],

@@ -44,9 +44,12 @@ def first_stage(
 
     ``norm`` is what feature vectors are held to, if anything.
     """
+    fitted = replace(model, has_scale=False)
+    if norm is not None:  # rows that were held to a length meet no category by name
+        fitted = replace(fitted, features=tuple(f"x{place}" for place in range(model.num_features)))
     stage = TiltedFit(inference=False).calibrate(
         Request(epsilon=epsilon, neighbours=guarantee.neighbours, rows_per_person=guarantee.rows_per_person),
-        Shape(model=replace(model, has_scale=False)),
+        Shape(model=fitted),
     )
     features = records.features
     if norm is not None:

@@ -54,6 +54,7 @@ from onedraw.tables.base import Sums, Table
 from onedraw.tables.foresight import staged
 from onedraw.tilted.curvature import CurvatureLaw, NoisyCurvature, curvature_law, total_scale
 from onedraw.tilted.laws import GaussianLaw
+from onedraw.tilted.one_hot import ONE_HOT, OneHot, one_hot_of
 from onedraw.tilted.quantiles import Drawn
 from onedraw.tilted.recipes import RECIPES, Fitted, recipe_of
 from onedraw.tilted.scores import ScoreProducts, TotalScore
@@ -62,7 +63,7 @@ from onedraw.tilted.sums import information
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.units import UnitTerms
 from onedraw.tilted.unpulled import unpulled
-from onedraw.tilted.weights import Weighing
+from onedraw.tilted.weights import Geometry, Weighing, squared_length
 from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
 from onedraw.uncertainty.categories import too_many_levels
@@ -240,8 +241,27 @@ class TiltedFit(Mechanism):
         return self.model.feature_bounds is not None or not self.model.num_features
 
     @property
+    def _one_hot(self) -> OneHot | None:
+        """Columns of categories whose rows have an entry for each.
+
+        Robust errors, and the curvature of several classes, know indicators only.
+        """
+        classes = self.model.family.num_predictors > 1 and self.terms_of_curvature is not None
+        return None if self.inference == ROBUST or classes else one_hot_of(self.model)
+
+    def _named(self, statistic: str) -> str:
+        """The name of numbers of the rows: another one where rows are not those of the model's parameters."""
+        return statistic if self._one_hot is None else f"{ONE_HOT}{statistic}"
+
+    @property
+    def _geometry(self) -> Geometry:
+        return self._one_hot or ("cube" if self._bounded else "ball")
+
+    @property
     def _dim(self) -> int:
         """Entries of a working row."""
+        if self._one_hot is not None:
+            return self._one_hot.dim
         return int(self.model.num_features) + int(self.model.fit_intercept)
 
     def _computed(self, records: Table, rng: np.random.Generator) -> Computed:
@@ -262,13 +282,19 @@ class TiltedFit(Mechanism):
     def _fitted(self, given: tuple[float, ...], records: Table, rng: np.random.Generator) -> Computed:
         """The fit of features that are divided by these numbers: public or private, 1 within bounds."""
         units = np.array(given)
-        weighing = Weighing(fit_intercept=self.model.fit_intercept, units=None if self._bounded else given)
+        weighing = Weighing(
+            fit_intercept=self.model.fit_intercept,
+            units=None if self._bounded else given,
+            one_hot=self._one_hot,
+        )
         rows: Table = records.map(weighing)
         terms = self.terms.counted(records.shape[0], rng)
         found = recipe_of(self.model)(rows, weighing.geometry, terms, rng, self._wanted)
         unit = found.published.get("window_scale", 1.0)
         statistics = {name: Statistic.rounded([value], unit=unit) for name, value in found.published.items()}
-        statistics["centre"] = Statistic.rounded(self._working(found.centre, units), unit=unit)
+        if self._one_hot is not None:
+            statistics["one_hot"] = Statistic.rounded(self._one_hot.numbers, unit=1.0)
+        statistics[self._named("centre")] = Statistic.rounded(self._in_units(found.centre, units), unit=unit)
         statistics["ridge"] = Statistic.rounded([found.calibration.ridge], unit=1.0)
         statistics["tilt_sd"] = Statistic.rounded([found.calibration.tilt_sd], unit=unit)
         statistics["tilt_scale"] = Statistic.rounded([found.calibration.law.scale], unit=unit)
@@ -281,7 +307,8 @@ class TiltedFit(Mechanism):
         values = found.theta
         if self.terms_of_curvature is not None:
             statistics |= self._curvature(found, self.terms_of_curvature, rng)
-            statistics["minimiser"] = Statistic.rounded(self._working(found.theta, units), unit=unit)
+            minimiser = self._in_units(found.theta, units)
+            statistics[self._named("minimiser")] = Statistic.rounded(minimiser, unit=unit)
             values = self._corrected(found, statistics)
         values = self._working(values, units)
         scale = None
@@ -308,8 +335,12 @@ class TiltedFit(Mechanism):
             statistics = self._dispersion(found, terms.part(DISPERSION_SHARE), rng)
             terms = terms.part(1.0 - DISPERSION_SHARE)
         loss, dim = found.loss.information, found.table.shape[1]
-        law = self._matrix_law(dim * loss.num_predictors, dim * loss.trace_bound, loss.curvature_bound, terms)
-        return statistics | _matrix("curvature", law.release(found.curvature, rng))
+        longest, entry = squared_length(self._geometry, dim), loss.curvature_bound
+        moved = None if self._one_hot is None else self._one_hot.moved(terms.neighbours) * entry
+        law = self._matrix_law(
+            dim * loss.num_predictors, longest * loss.trace_bound, entry, terms, moved=moved
+        )
+        return statistics | _matrix(self._named("curvature"), law.release(found.curvature, rng))
 
     def _score_products(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
         """The noisy sum of products of relative scores: the middle of a sandwich."""
@@ -321,14 +352,14 @@ class TiltedFit(Mechanism):
         """The minimiser without the pull of its ridge, from what is released: see ``unpulled``."""
         size = found.theta.size
         upper = np.zeros((size, size))
-        upper[np.triu_indices(size)] = statistics["curvature"].array()
+        upper[np.triu_indices(size)] = statistics[self._named("curvature")].array()
         middle = found.theta[:, -1] if self.model.fit_intercept else np.zeros(len(found.theta))
         corrected = unpulled(
             found.theta.ravel(),
             found.centre.ravel(),
             found.calibration.ridge / found.loss.steepness(middle),
             upper + np.triu(upper, 1).T,
-            noise=statistics["curvature_sd"].values[-1 if size > 1 else 0],
+            noise=statistics[self._named("curvature") + "_sd"].values[-1 if size > 1 else 0],
         )
         return corrected.reshape(found.theta.shape)
 
@@ -342,11 +373,14 @@ class TiltedFit(Mechanism):
             "dispersion_noise": Statistic.rounded([scale], unit=scale),
         }
 
-    def _matrix_law(self, dim: int, trace: float, entry: float, terms: Terms) -> CurvatureLaw:
+    def _matrix_law(
+        self, dim: int, trace: float, entry: float, terms: Terms, moved: float | None = None
+    ) -> CurvatureLaw:
         return curvature_law(
             dim=dim,
             trace=trace,
             entry=entry if self._bounded else None,
+            moved=moved,
             epsilon=terms.epsilon,
             delta=terms.delta,
             neighbours=terms.neighbours,
@@ -355,6 +389,12 @@ class TiltedFit(Mechanism):
 
     def _working(self, theta: Array, units: Array) -> Array:
         """Parameters (q, p) of the rows as working parameters: coefficients, then intercepts."""
+        if self._one_hot is not None:
+            theta = theta @ self._one_hot.frame
+        return self._in_units(theta, units)
+
+    def _in_units(self, theta: Array, units: Array) -> Array:
+        """Parameters (q, p) in the units of working features, then the others."""
         d = self.model.num_features
         return np.concatenate([(theta[:, :d] / units).ravel(), theta[:, d:].ravel()])
 
@@ -369,7 +409,7 @@ class TiltedFit(Mechanism):
             known["epsilon_of_units"] = self.terms_of_units.epsilon
         if loss is None:  # the rest depends on a scale or a cap that is found privately
             return known
-        tilted = self.terms.calibrated(loss, self._dim, "cube" if self._bounded else "ball")
+        tilted = self.terms.calibrated(loss, self._dim, self._geometry)
         return known | {
             "tilt_law": type(tilted.law).__name__,
             "tilt_scale": tilted.law.scale,

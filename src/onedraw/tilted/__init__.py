@@ -2,8 +2,9 @@
 """The tilted fit: regressions whose objective carries a random linear term, private by its known law.
 
 Read in this order: ``weights`` (rows that bound every record), ``losses`` (with ``count_loss`` and
-``softmax_loss``), ``laws`` (of the tilt, with ``class_law`` for several classes), ``calibration`` (the
-theorem, with ``gaussian_tilt`` for delta > 0), ``sums`` and ``solver`` (the minimiser, certified), ``fit``;
+``softmax_loss``), ``laws`` (of the tilt, with ``class_law`` for several classes, ``one_hot`` for columns of
+categories and ``norm_laws`` for both), ``calibration`` (the theorem, with ``gaussian_tilt`` for delta > 0),
+``sums`` and ``solver`` (the minimiser, certified), ``fit``;
 then ``quantiles``, ``windows`` and ``linear`` for responses without bounds, ``units`` for features without,
 and ``curvature`` for what intervals need. ``terms`` says what may be spent, and ``recipes`` on which stages.
 """

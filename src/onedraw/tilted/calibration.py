@@ -14,7 +14,8 @@ law and gradients of norm at most a B]. So for one row replaced it changes by at
 added or removed by a u.
 (2) Let A >= R I be R I and the Hessians of the common records, E >= 0 that of the row only in the first data
 set, E' of the row only in the second. det(A + E)/det(A + E') <= det(A + E)/det A <= det(I + k f''), where
-k = c0/R, c0 = sup omega |z|_2^2 = p. Only the *first* row's curvature counts: the other one's helps.
+k = c0/R, c0 = sup omega |z|_2^2 (p or less: ``weights``). Only the *first* row's curvature counts: the other
+one's helps.
 (3) Together the log ratio is at most a' u + [a u + log det(I + k f'')] <= u + joint_loss(u, k) for
 replace-one, and joint_loss(u, k) for add/remove: the supremum is over one record jointly.
 (4) m rows: gradients add, and the determinant of the sum of m changes factorises into m such steps, each
@@ -53,11 +54,11 @@ from dataclasses import dataclass
 
 from onedraw._validate import one_of, positive, probability, whole
 from onedraw.errors import InvalidInput
-from onedraw.tilted.class_law import norm_law
 from onedraw.tilted.gaussian_tilt import gaussian_ratios, is_of_use
 from onedraw.tilted.laws import BallLaw, GaussianLaw, Law
 from onedraw.tilted.losses import Loss
-from onedraw.tilted.weights import Geometry
+from onedraw.tilted.norm_laws import norm_law
+from onedraw.tilted.weights import Geometry, squared_length
 from onedraw.types import Neighbours
 
 MARGIN = 1.0 + 1e-9
@@ -110,7 +111,7 @@ def calibrate(
     probability(solver_share=solver_share)
     one_of(("replace_one", "add_remove"), neighbours=neighbours)
     rows, p = whole(rows_per_person=rows_per_person), whole(dim=dim)
-    spent = (1.0 - solver_share) * epsilon
+    spent, longest = (1.0 - solver_share) * epsilon, squared_length(geometry, p)
     paid = loss.price if price is None else probability(price=price)
     u, k = pure_ratios(loss, epsilon=spent / rows, neighbours=neighbours, price=paid)
     law = _norm_law(loss, geometry, p, MARGIN / u)
@@ -118,10 +119,10 @@ def calibrate(
         mu, gaussian_k = gaussian_ratios(
             loss, epsilon=spent, delta=delta, neighbours=neighbours, rows_per_person=rows
         )
-        gaussian = GaussianLaw(dim=law.dim, scale=MARGIN * loss.score_bound * math.sqrt(p) / mu)
+        gaussian = GaussianLaw(dim=law.dim, scale=MARGIN * loss.score_bound * math.sqrt(longest) / mu)
         if gaussian.variance < law.variance:
             law, k = gaussian, gaussian_k
-    ridge = MARGIN * p / k
+    ridge = MARGIN * longest / k
     residual *= max(1.0, p / ENTRIES)
     return finished(law, ridge, loss, epsilon=epsilon, solver_share=solver_share, residual=residual)
 
@@ -176,7 +177,7 @@ def largest_ratio(loss: Loss, u: float, allowed: float) -> float:
 
 def _norm_law(loss: Loss, geometry: Geometry, p: int, per_unit: float) -> Law:
     """The law of the tilt whose norm is 1 at a gradient of relative score 1; ``per_unit`` is 1/u."""
-    row = 1.0 if geometry == "cube" else math.sqrt(p)  # the largest norm of a weighted row
+    row = math.sqrt(p) if geometry == "ball" else 1.0  # the largest norm of a weighted row
     score = loss.score_bound if loss.num_predictors == 1 else 1.0
     return norm_law(
         predictors=loss.num_predictors, columns=p, scale=per_unit * row * score, geometry=geometry

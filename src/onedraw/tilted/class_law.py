@@ -55,7 +55,6 @@ import numpy as np
 
 from onedraw._validate import positive, whole
 from onedraw.families.categorical import contrast_basis
-from onedraw.tilted.laws import BallLaw, CubeLaw, Law
 from onedraw.types import Array
 
 MOST_SIGNS = 8
@@ -64,15 +63,6 @@ series is short."""
 FREQUENCIES = 128
 MOMENT_DRAWS = 100_000
 """Entries from which the variance in the cube is computed, to about 0.3%. No guarantee rests on it."""
-
-
-def norm_law(
-    *, predictors: int, columns: int, scale: float, geometry: Literal["cube", "ball"] = "cube"
-) -> Law:
-    """The law of the tilt for rows of ``columns`` entries."""
-    if predictors > 1:
-        return ClassNormLaw(classes=predictors + 1, columns=columns, scale=scale, geometry=geometry)
-    return (CubeLaw if geometry == "cube" else BallLaw)(dim=columns, scale=scale)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +94,18 @@ class ClassNormLaw:
         total = self.classes * each
         return self.scale**2 * 8.0 * each * (total - 0.5 * self.columns) / (total + 1.0)
 
+    @property
+    def covariance(self) -> Array:
+        return self.variance * np.eye(self.dim)
+
     def norm(self, b: Array) -> float:
-        rows = contrast_basis(self.classes) @ np.reshape(b, (self.classes - 1, self.columns))
-        return 0.5 * float(np.linalg.norm(rows, ord=np.inf if self.geometry == "cube" else 2, axis=1).sum())
+        return float(self.norms(np.reshape(b, (1, self.dim)))[0])
+
+    def norms(self, points: Array) -> Array:
+        """Of points (n, dim)."""
+        rows = contrast_basis(self.classes) @ points.reshape(len(points), self.classes - 1, self.columns)
+        sizes = np.linalg.norm(rows, ord=np.inf if self.geometry == "cube" else 2, axis=2)
+        return np.asarray(0.5 * sizes.sum(axis=1))
 
     def sample(self, rng: np.random.Generator) -> Array:
         return np.asarray(self.draws(1, rng)[0])

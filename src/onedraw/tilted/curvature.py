@@ -4,6 +4,8 @@
 f'' is taken at the record's own predictor, its offset included; its bounds hold for every predictor.
 One record adds a positive semidefinite D with trace at most c (``trace``) and, for rows in the cube, with all
 entries at most e (``entry``) in size and diagonal ones in [0, e]. A person has up to m rows, so m c and m e.
+Of rows with columns of categories most entries are zero, and a row that is replaced, or added, moves those of
+the upper triangle by at most t in all (``moved``).
 
 Guarantee (``epsilon`` = diagonal part + off-diagonal part, or (epsilon, delta) for the Gaussian):
     * Diagonal, entries known: the cube law of scale m e/epsilon_d, for both relations: the difference of two
@@ -15,6 +17,7 @@ Guarantee (``epsilon`` = diagonal part + off-diagonal part, or (epsilon, delta) 
     * Off-diagonal, trace only (and wherever it is smaller): the symmetrised Wishart N = s (A A' - B B'), A
       and B p x (p+1) standard normal, s = m c/epsilon_o, half of it for add/remove. Its diagonal is a second
       reading.
+    * All entries, t known: independent Laplace of scale m t/epsilon, which needs no parts.
     * A total of squared scores sum omega a^2, a = |f'|/score bound in [0, 1] (``total_scale``): Laplace of
       scale m/epsilon, for both relations, as a person moves it by m at most.
     * delta > 0: Gaussian on the whole matrix, of Frobenius sensitivity sqrt(2) m c, m c for add/remove.
@@ -69,7 +72,7 @@ class CurvatureLaw:
     dim: int
     diagonal: Literal["cube", "laplace", "gaussian"]
     diagonal_scale: float
-    off_diagonal: Literal["cube", "wishart", "gaussian"]
+    off_diagonal: Literal["cube", "wishart", "laplace", "gaussian"]
     off_diagonal_scale: float
 
     @property
@@ -97,6 +100,8 @@ class CurvatureLaw:
             return self.off_diagonal_scale * math.sqrt(2.0 * (self.dim + 1))
         if self.off_diagonal == "gaussian":
             return self.off_diagonal_scale
+        if self.off_diagonal == "laplace":
+            return self.off_diagonal_scale * math.sqrt(2.0)
         entries = self.dim * (self.dim - 1) // 2
         return math.sqrt(CubeLaw(dim=max(entries, 1), scale=self.off_diagonal_scale).variance)
 
@@ -127,6 +132,8 @@ class CurvatureLaw:
         entries = len(upper[0])
         if self.off_diagonal == "gaussian":
             noise[upper] = rng.normal(0.0, self.off_diagonal_scale, entries)
+        elif self.off_diagonal == "laplace":
+            noise[upper] = rng.laplace(0.0, self.off_diagonal_scale, entries)
         elif entries:
             noise[upper] = CubeLaw(dim=entries, scale=self.off_diagonal_scale).sample(rng)
         return noise + noise.T
@@ -150,12 +157,14 @@ def curvature_law(
     trace: float,
     entry: float | None,
     epsilon: float,
+    moved: float | None = None,
     delta: float = 0.0,
     neighbours: Neighbours = "replace_one",
     rows_per_person: int = 1,
     diagonal_share: float = DIAGONAL_SHARE,
 ) -> CurvatureLaw:
-    """The law with the least off-diagonal noise. ``entry`` is None where only the trace is bounded."""
+    """The law with the least off-diagonal noise. ``entry`` is None where only the trace is bounded, ``moved``
+    where a row may have all entries."""
     p, m = whole(dim=dim), whole(rows_per_person=rows_per_person)
     positive(epsilon=epsilon)
     probability(delta=delta)
@@ -170,6 +179,9 @@ def curvature_law(
         e = m * positive(entry=entry)
         laws[0] = ("cube", e / on, "wishart", 0.5 * both * c / off)
         laws.append(("cube", e / on, "cube", both * e / off))
+    if moved is not None:
+        scale = m * positive(moved=moved) / epsilon
+        laws.append(("laplace", scale, "laplace", scale))
     if delta > 0.0:
         sigma = math.sqrt(both) * c / gaussian_parameter(epsilon, delta)
         laws.append(("gaussian", sigma, "gaussian", sigma / math.sqrt(2.0)))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Laws of the random tilt b: density proportional to exp(-||b||/scale) for a norm ||.||, or Gaussian.
 
-That for several classes stands in ``class_law``.
+That for several classes stands in ``class_law``, that for columns of categories in ``one_hot``.
 
 A norm of dimension m with unit ball K has the law: radius Gamma(m + 1, scale) times a point uniform in K
 [Hardt & Talwar 2010]. (Its radius ||b|| is Gamma(m, scale), since a uniform point's norm is Beta(m, 1).)
@@ -28,7 +28,7 @@ from onedraw.types import Array
 
 
 class Law(Protocol):
-    """A symmetric law on ``dim`` coordinates whose covariance is a multiple of the identity."""
+    """A symmetric law on ``dim`` coordinates, which are uncorrelated."""
 
     @property
     def dim(self) -> int: ...
@@ -40,7 +40,12 @@ class Law(Protocol):
 
     @property
     def variance(self) -> float:
-        """The variance of each coordinate."""
+        """The variance of each coordinate; where they differ, their mean."""
+        ...
+
+    @property
+    def covariance(self) -> Array:
+        """(dim, dim)."""
         ...
 
     def sample(self, rng: np.random.Generator) -> Array:
@@ -52,6 +57,14 @@ class Law(Protocol):
 class _Scaled:
     dim: int
     scale: float
+
+    @property
+    def variance(self) -> float:
+        raise NotImplementedError
+
+    @property
+    def covariance(self) -> Array:
+        return self.variance * np.eye(self.dim)
 
     def __post_init__(self) -> None:
         whole(dim=self.dim)

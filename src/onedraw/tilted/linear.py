@@ -63,7 +63,7 @@ from onedraw.tilted.quantiles import (
 from onedraw.tilted.solver import AtPoint
 from onedraw.tilted.sums import Sums
 from onedraw.tilted.terms import Terms
-from onedraw.tilted.weights import Geometry, Rows
+from onedraw.tilted.weights import Geometry, Rows, constant
 from onedraw.tilted.windows import EdgeCounts, Filled, Window, half_of, points_of, window_of_half
 from onedraw.types import AnyArray, Array
 
@@ -192,9 +192,8 @@ class _Stages:
 
     def from_window(self, window: Window, table: Table) -> LinearFit:
         """The first fit, the spread of its residuals, and what follows."""
-        start, scale = np.zeros(table.shape[1]), window.scale / MEDIAN_OF_NORMAL
-        if self.intercept:
-            start[-1] = window.location
+        scale = window.scale / MEDIAN_OF_NORMAL
+        start = window.location * constant(self.geometry, table.shape[1], intercept=self.intercept)
         loss = LogCosh(cut=FIRST_CUT * scale)
         calibration = self._calibrated(loss, table.shape[1], self.shares.first, FIRST_PRICE)
         left: Table = table.map(Recentred(centre=start, cut=loss.cut))

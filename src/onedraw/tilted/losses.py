@@ -158,7 +158,7 @@ class Logistic(ReleasedItself):
 
     @property
     def curvature_bound(self) -> float:
-        return _largest(_logistic_polynomials(self.brier)[1])
+        return _largest_curvature(self.brier)
 
     @property
     def trace_bound(self) -> float:
@@ -264,6 +264,11 @@ def _logistic_polynomials(brier: float) -> tuple[Polynomial, Polynomial]:
     """a and f'' of the logistic loss, in q = |pi - y|."""
     score = Polynomial([0.0, 1.0, 2.0 * brier, -2.0 * brier])
     return score, Polynomial([0.0, 1.0, -1.0]) * score.deriv()
+
+
+@cache
+def _largest_curvature(brier: float) -> float:
+    return _largest(_logistic_polynomials(brier)[1])
 
 
 @cache

@@ -5,7 +5,8 @@ Guarantee:
     For every finite feature vector, with p the length of z (the intercept's 1 included),
 
     * ``cube_rows``: |omega z|_inf <= 1 and omega |z|_2^2 <= p;
-    * ``ball_rows``: |omega z|_2 <= sqrt(p) and omega |z|_2^2 <= p.
+    * ``ball_rows``: |omega z|_2 <= sqrt(p) and omega |z|_2^2 <= p;
+    * ``one_hot_rows``: as ``one_hot`` says, which has the proof.
 
 *Proof.* Cube: omega = min(1, 1/m^2) with m = |z|_inf. If m <= 1, omega = 1 and |z|_2^2 <= p m^2 <= p. If
 m > 1, |omega z|_inf = 1/m < 1 and omega |z|_2^2 <= p m^2/m^2 = p. Ball: omega = min(1, p/|z|_2^2), so
@@ -40,9 +41,10 @@ import numpy as np
 from onedraw.errors import InvalidInput
 from onedraw.tables.base import Block
 from onedraw.tables.base import Rows as Places
+from onedraw.tilted.one_hot import OneHot
 from onedraw.types import Array
 
-Geometry: TypeAlias = Literal["cube", "ball"]
+Geometry: TypeAlias = Literal["cube", "ball"] | OneHot
 
 FAR = 1e6
 SHRINK = 1.0 - 1e-12
@@ -105,18 +107,24 @@ class Rows(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Weighing:
-    """From records in working units to ``Rows``: of the cube, or of the ball where ``units`` are given."""
+    """From records in working units to ``Rows``: of the cube, of the ball where ``units`` are given, or of
+    columns of categories that are met one at a time."""
 
     fit_intercept: bool
     units: tuple[float, ...] | None = None
+    one_hot: OneHot | None = None
 
     @property
     def geometry(self) -> Geometry:
+        if self.one_hot is not None:
+            return self.one_hot
         return "cube" if self.units is None else "ball"
 
     def __call__(self, records: Any) -> Rows:
         features = np.ascontiguousarray(records.features, dtype=np.float64)
-        if self.units is None:
+        if self.one_hot is not None:
+            rows = one_hot_rows(features, self.one_hot)
+        elif self.units is None:
             unit = np.tile([-1.0, 1.0], (features.shape[1], 1))
             rows = cube_rows(features, bounds=unit, fit_intercept=self.fit_intercept)
         else:
@@ -145,6 +153,28 @@ def ball_rows(features: Array, *, units: Array, fit_intercept: bool = True) -> R
     return _weighted(features, squares, fit_intercept, "ball", factor)
 
 
+def one_hot_rows(features: Array, geometry: OneHot) -> Rows:
+    """Rows of features in working units, with an entry for every category and no intercept."""
+    with np.errstate(over="ignore", invalid="ignore"):  # such rows are far out, and get weight 0
+        rows = geometry.rows(features)
+        size = geometry.norms(rows)
+    return _weighted(rows, size, False, geometry, None)
+
+
+def squared_length(geometry: Geometry, dim: int) -> int:
+    """c0, the largest omega |z|_2^2 of rows of ``dim`` entries."""
+    return geometry.squared_length if isinstance(geometry, OneHot) else dim
+
+
+def constant(geometry: Geometry, dim: int, *, intercept: bool) -> Array:
+    """Parameters (dim,) with the predictor 1 at every record; none have it without an intercept."""
+    if isinstance(geometry, OneHot):
+        return geometry.constant
+    out = np.zeros(dim)
+    out[dim - int(intercept) :] = 1.0
+    return out
+
+
 def _sizes(features: Array, size_of: Callable[[Array, Array], Array | float]) -> Array:
     """A size of each row of features, block by block; ``size_of`` has room for as many numbers."""
     n, d = features.shape
@@ -167,17 +197,17 @@ def _largest(part: Array, room: Array) -> Array | float:
 def _weighted(
     features: Array, size: Array, intercept: bool, geometry: Geometry, factor: Array | None
 ) -> Rows:
-    """Rows with weights by their sizes: |z|_inf for the cube, |z|_2^2 for the ball."""
+    """Rows with weights by their sizes: |z|_2^2 for the ball, else the norm that is to be at most 1."""
     rows = Rows(features=features, weight=None, geometry=geometry, factor=factor, intercept=intercept)
-    limit = 1.0 if geometry == "cube" else float(rows.dim)
-    if (size <= (1.0 if geometry == "cube" else limit * SHRINK)).all():
+    ball, limit = geometry == "ball", float(rows.dim)
+    if (size <= (limit * SHRINK if ball else 1.0)).all():
         return rows
-    far = ~(size <= (FAR if geometry == "cube" else limit * FAR**2))  # infinite where a square overflowed
+    far = ~(size <= (limit * FAR**2 if ball else FAR))  # infinite where a square overflowed
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        if geometry == "cube":
-            weight = np.where(size <= 1.0, 1.0, SHRINK / (size * size))
-        else:
+        if ball:
             weight = np.minimum(1.0, limit * SHRINK / size)
+        else:
+            weight = np.where(size <= 1.0, 1.0, SHRINK / (size * size))
     if far.any():
         features = np.where(far[:, None], 0.0, features)
         weight[far] = 0.0

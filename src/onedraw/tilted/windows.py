@@ -84,10 +84,19 @@ def window(k: int, middle: float) -> Window:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Filled(Withheld):
-    """Every window that may hold more than FEW n of the values: middles, values below and above, by scale."""
+    """Every window that may hold more than FEW n of the values, scale by scale: values below and above it."""
 
-    listed: list[tuple[Array, AnyArray, AnyArray]]
+    scales: AnyArray
+    """Of each window, its place in SCALES; ascending."""
+    middles: Array
+    below: AnyArray
+    above: AnyArray
     num_values: int
+
+    def of_scale(self, place: int) -> tuple[Array, AnyArray, AnyArray]:
+        """Middles, values below and values above of the windows of SCALES[place]."""
+        own = slice(*np.searchsorted(self.scales, [place, place + 1]))
+        return self.middles[own], self.below[own], self.above[own]
 
 
 def window_of_half(
@@ -100,17 +109,16 @@ def window_of_half(
 ) -> Window:
     """A window that holds about half of the values."""
     rate = choice_rate(epsilon, neighbours, rows_per_person)
-    if not isinstance(values, Filled):
-        ordered = np.sort(values)
-        values = Filled(listed=[filled_windows(ordered, k) for k in SCALES], num_values=len(values))
-    listed = values.listed
-    weights = [log_weights(*listed[i], values.num_values, k, rate) for i, k in enumerate(SCALES)]
-    sizes = np.array([len(part) for part in weights])
-    place = drawn(np.concatenate(weights), rng)
-    scale = int(np.searchsorted(np.cumsum(sizes), place, side="right"))
-    place -= int(sizes[:scale].sum())
-    middles = listed[scale][0]
-    return window(SCALES[scale], float(middles[place]) if place < len(middles) else _other(middles, rng))
+    found = values if isinstance(values, Filled) else filled_windows(np.sort(values))
+    listed, others = log_weights(found, rate)
+    # The others of each scale after those listed.
+    ends = np.searchsorted(found.scales, np.arange(len(SCALES)), side="right")
+    place = drawn(np.insert(listed, ends, others), rng)
+    scale = int(np.searchsorted(ends + np.arange(len(SCALES)), place))
+    middles, place = found.middles, place - scale
+    if place == ends[scale]:
+        return window(SCALES[scale], _other(found.of_scale(scale)[0], rng))
+    return window(SCALES[scale], float(middles[place]))
 
 
 def choice_rate(epsilon: float, neighbours: Neighbours, rows_per_person: int) -> float:
@@ -120,25 +128,35 @@ def choice_rate(epsilon: float, neighbours: Neighbours, rows_per_person: int) ->
     return positive(epsilon=epsilon) / (spread * whole(rows_per_person=rows_per_person))
 
 
-def filled_windows(ordered: Array, k: int) -> tuple[Array, AnyArray, AnyArray]:
-    """Windows of scale 2^(k/2), all with more than FEW n values: middles in steps, values below, above."""
-    middles, low, high = windows_around(ordered[:: max(1, math.floor(FEW * len(ordered)))], k)
-    return middles, np.searchsorted(ordered, low), len(ordered) - np.searchsorted(ordered, high)
+def filled_windows(ordered: Array) -> Filled:
+    """All windows with more than FEW n of the values, which ascend."""
+    n = len(ordered)
+    scales, middles, low, high = windows_around(ordered[:: max(1, math.floor(FEW * n))])
+    below, above = np.searchsorted(ordered, low), n - np.searchsorted(ordered, high)
+    return Filled(scales=scales, middles=middles, below=below, above=above, num_values=n)
 
 
-def windows_around(points: Array, k: int) -> tuple[Array, Array, Array]:
-    """Windows of scale 2^(k/2), all that hold one of the points: middles in steps, lower and upper ends."""
-    scale, moved = 2.0 ** (0.5 * k), k * GOLDEN % 1.0
+HALF_WIDTHS = 2.0 ** (0.5 * np.array(SCALES))
+SHIFTS = np.array(SCALES) * GOLDEN % 1.0
+
+
+def windows_around(points: Array) -> tuple[AnyArray, Array, Array, Array]:
+    """All windows that hold one of the points, which ascend: scales, middles in steps, lower and upper ends.
+
+    Scale by scale, and within one in the order of their middles.
+    """
+    step, moved = HALF_WIDTHS[:, None] / 4.0, SHIFTS[:, None]
     with np.errstate(over="ignore"):
-        steps = np.floor(points / (scale / 4.0) - moved)
-    steps = steps[np.abs(steps) < FARTHEST]
-    reach = np.arange(-STEPS // 2 - 1, STEPS // 2 + 3)  # one more on either side, for rounding
-    middles = np.unique(steps[:, None] + reach)
-    # A window is listed or not by where it lies, never by which of its values were looked at.
-    middles = middles[np.abs(middles) < FARTHEST - 2 * STEPS]
-    low = (middles - STEPS / 2 + moved) * (scale / 4.0)
-    high = (middles + STEPS / 2 + moved) * (scale / 4.0)
-    return middles, low, high
+        steps = np.floor(points / step - moved)
+    reach = np.arange(-STEPS // 2 - 1.0, STEPS // 2 + 3.0)  # one more on either side, for rounding
+    around = steps[:, :, None] + reach
+    new = np.abs(around) < FARTHEST - 2 * STEPS
+    # A window is listed or not by where it lies, never by which of its values were looked at. Those that the
+    # point before has as well are listed already.
+    new[:, 1:] &= around[:, 1:] > around[:, :-1, -1:]
+    scales, middles = np.nonzero(new)[0], around[new]
+    step, moved = HALF_WIDTHS[scales] / 4.0, SHIFTS[scales]
+    return scales, middles, (middles - STEPS / 2 + moved) * step, (middles + STEPS / 2 + moved) * step
 
 
 # -- of values that lie anywhere
@@ -179,8 +197,8 @@ class EdgeCounts:
     @functools.cached_property
     def edges(self) -> Array:
         """All ends of windows around the points, and the ends of the gaps between these."""
-        ends = [end for k in SCALES for end in windows_around(self.points, k)[1:]]
-        return np.unique(np.concatenate([self.points, np.nextafter(self.points, np.inf), *ends]))
+        _, _, low, high = windows_around(self.points)
+        return np.unique(np.concatenate([self.points, np.nextafter(self.points, np.inf), low, high]))
 
     def __call__(self, block: Any) -> tuple[AnyArray]:
         # The number of ends that are not above a value.
@@ -195,12 +213,11 @@ class EdgeCounts:
         wide = np.flatnonzero(inside - past > FEW * num_values)
         if len(wide):
             return np.unique(np.concatenate([points, *(_between(points, int(gap)) for gap in wide)]))
-        listed = []
-        for k in SCALES:
-            middles, low, high = windows_around(points, k)
-            first, last = below[np.searchsorted(edges, low)], below[np.searchsorted(edges, high)]
-            listed.append((middles, first, num_values - last))
-        return Filled(listed=listed, num_values=num_values)
+        scales, middles, low, high = windows_around(points)
+        first, last = (below[np.searchsorted(edges, ends)] for ends in (low, high))
+        return Filled(
+            scales=scales, middles=middles, below=first, above=num_values - last, num_values=num_values
+        )
 
 
 def _between(points: Array, gap: int) -> Array:
@@ -230,17 +247,16 @@ def log_base(middles: Array) -> Array:
     return np.asarray(-np.log(both) - np.log(np.where(m > 0.0, 2.0, 1.0)))
 
 
-def log_weights(
-    middles: Array, below: AnyArray, above: AnyArray, num_values: int, k: int, rate: float
-) -> Array:
-    """Log weights of the listed windows of one scale and, last, of all others together. Private."""
-    base = log_base(middles)
-    others = math.log(max(1.0 - float(np.exp(base).sum()), 1e-300))
-    one_side = 0.25 * num_values - np.minimum(below, above)
-    worst = (0.5 - FEW) * num_values
-    regret = np.minimum(np.maximum(np.abs(0.5 * num_values - below - above), one_side), worst)
-    prior = abs(k) * math.log(SCALE_DECAY)
-    return prior + np.append(base - rate * regret, others - rate * worst)
+def log_weights(found: Filled, rate: float) -> tuple[Array, Array]:
+    """Log weights of the listed windows and, for each scale, of all others together. Private."""
+    n, below, above = found.num_values, found.below, found.above
+    base, prior = log_base(found.middles), np.abs(SCALES) * math.log(SCALE_DECAY)
+    mass = np.bincount(found.scales, weights=np.exp(base), minlength=len(SCALES))
+    others = np.log(np.maximum(1.0 - mass, 1e-300))
+    one_side = 0.25 * n - np.minimum(below, above)
+    worst = (0.5 - FEW) * n
+    regret = np.minimum(np.maximum(np.abs(0.5 * n - below - above), one_side), worst)
+    return prior[found.scales] + (base - rate * regret), prior + (others - rate * worst)
 
 
 def _other(listed: Array, rng: Noise) -> float:

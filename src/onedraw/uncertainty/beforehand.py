@@ -8,8 +8,8 @@ A curvature that gives no intervals would be paid for in vain, so it is released
 
 The information of a table is its number of records times epsilon for each parameter (and row of a person).
 In simulations (docs/uncertainty.md) nearly no release below ``FEWEST`` had intervals, and most had above
-``USUAL``, times (K/4)^2 where a column has K > 4 categories: the noise of its reference grows with K, and its
-share falls.
+``USUAL``, times (K/4)^2 where a column has K > 4 categories and others no declared bounds: then rows are of
+indicators (``tilted.one_hot`` has the others), the noise of the reference grows with K and its share falls.
 
 Declared columns whose categories make too many combinations have none at all (``uncertainty.categories``).
 """
@@ -24,7 +24,7 @@ from onedraw.cautions import rounded
 from onedraw.errors import InvalidInput
 from onedraw.privacy.guarantee import Guarantee
 from onedraw.privacy.request import Request
-from onedraw.uncertainty.categories import most_levels, too_many_levels
+from onedraw.uncertainty.categories import most_levels, stands_apart, too_many_levels
 
 FEWEST, USUAL = 50.0, 400.0
 
@@ -98,7 +98,7 @@ def expected_intervals(
     if num_records is None:
         return Expected(reason="No curvature for intervals is planned, as the number of rows is not known.")
     share = num_records * request.epsilon / max(1, model.num_location * request.rows_per_person)
-    usual = USUAL * max(1.0, 0.25 * most_levels(model)) ** 2
+    usual = USUAL if stands_apart(model) else USUAL * max(1.0, 0.25 * most_levels(model)) ** 2
     if share >= usual:
         return Expected()
     never = share < FEWEST

@@ -2,13 +2,16 @@
 """The columns of categories of a release, as the inference describes them; and those that it cannot.
 
 The indicators of one column exclude one another, so with the intercept they nearly determine the reference:
-with K equally common categories the smallest eigenvalue of the moments of working rows is 0.13 at K = 4,
-0.063 at 5, 0.0125 at 8, and it falls with the share of the reference. A prior of correlations holds that for
-unlikely, and noise that is larger than the eigenvalue leaves it to the prior: intervals held the truth in
-0.84 of 100 cases with K = 5 and in 0.64 of 160 with 8. So columns of ``FEWEST_LEVELS`` categories and more
-are described by cells (``inference.cells``), those with most of them first, as far as was measured. The
-others are features like any others up to ``MOST_LEVELS`` categories, and refused above; so is what has not
-been measured with more: families beyond ``STUDIED``, robust errors, and products with indicators.
+with K equally common categories the smallest eigenvalue of the moments of rows of indicators is 0.13 at K =
+4, 0.063 at 5, 0.0125 at 8, and it falls with the share of the reference. A prior of correlations holds that
+for unlikely, and noise that is larger than the eigenvalue leaves it to the prior: intervals of releases of
+such rows held the truth in 0.84 of 100 cases with K = 5 and in 0.64 of 160 with 8. So columns of
+``FEWEST_LEVELS`` categories and more are described by cells (``inference.cells``), those with most of them
+first, as far as was measured. The others are features like any others up to ``MOST_LEVELS`` categories, and
+refused above; so is what has not been measured with more: families beyond ``STUDIED``, robust errors, and
+products with indicators. Where rows have an entry for every category (``tilted.one_hot``: bounds are
+declared, one predictor, no robust errors), noise hides nothing of the kind, and more was measured; ``apart``
+says so, of the release that is read or, by default, of one that would be made.
 
 All of it is public and stands in a release: the names of its features, their bounds, and its units.
 
@@ -25,34 +28,56 @@ from collections.abc import Iterable
 from typing import Any
 
 from onedraw.columns import indicators
-from onedraw.families import Bernoulli, Gaussian
+from onedraw.families import Bernoulli, Gaussian, Poisson
 from onedraw.inference.cells import Indicators
+from onedraw.tilted.one_hot import one_hot_of
 from onedraw.types import Array
 
-STUDIED: tuple[str, ...] = (Bernoulli.name, Gaussian.name)
-"""Families whose intervals with categories described by cells were measured (docs/uncertainty.md)."""
+STUDIED: tuple[str, ...] = (Bernoulli.name, Gaussian.name, Poisson.name)
+"""Families whose intervals with categories described by cells were measured (docs/uncertainty.md), without
+exposures."""
+STUDIED_INDICATORS = STUDIED[:2]
+"""The same for rows of indicators."""
 LABEL = re.compile(r"^((?!bs\().+)\[([^\[\]]*)\]$", re.DOTALL)
 """A factor of a formula with its category, ``town[T.b]`` beside an intercept or ``town[b]`` without one; the
 parts of a spline, ``bs(age, df=4)[1]``, are none."""
-FEWEST_LEVELS, MOST_DESCRIBED, MOST_CELLS = 3, 12, 32
+FEWEST_LEVELS, MOST_DESCRIBED, MOST_CELLS = 3, 20, 32
 """Categories of a column that is described by cells, and combinations of them: what was measured."""
+MOST_INDICATORS = 12
+"""The same for rows of indicators."""
 MOST_LEVELS = 4
 """Categories of a column up to which intervals were seen to cover where it is not described by cells."""
 
 
-def described(model: Any) -> dict[str, tuple[int, ...]]:
+def stands_apart(model: Any) -> bool:
+    """Whether rows of a fit with intervals would have an entry for every category."""
+    return model.family.num_predictors == 1 and one_hot_of(model) is not None
+
+
+def described(model: Any, *, apart: bool | None = None) -> dict[str, tuple[int, ...]]:
     """The columns that are described by cells, with the places of their indicators."""
-    found, cells = {}, 1
-    if not model.fit_intercept or model.family.name not in STUDIED:
+    apart = stands_apart(model) if apart is None else apart
+    found, cells, most = {}, 1, _most(apart)
+    if not model.fit_intercept or not _is_studied(model, apart):
         return {}
     for name, places in sorted(indicators(model.features).items(), key=lambda each: -len(each[1])):
         levels = len(places) + 1
-        if FEWEST_LEVELS <= levels <= MOST_DESCRIBED and cells * levels <= MOST_CELLS:
+        if FEWEST_LEVELS <= levels <= most and cells * levels <= MOST_CELLS:
             found[name], cells = places, cells * levels
     return found
 
 
-def categories_of(model: Any, units: Array) -> tuple[tuple[tuple[int, ...], Indicators], ...]:
+def _most(apart: bool) -> int:
+    return MOST_DESCRIBED if apart else MOST_INDICATORS
+
+
+def _is_studied(model: Any, apart: bool) -> bool:
+    return model.family.name in (STUDIED if apart else STUDIED_INDICATORS) and model.offset is None
+
+
+def categories_of(
+    model: Any, units: Array, *, apart: bool | None = None
+) -> tuple[tuple[tuple[int, ...], Indicators], ...]:
     """Those columns as ``inference.Layout`` has them; ``units`` (features,) are of rows without bounds."""
     bounds = model.feature_bounds
 
@@ -67,7 +92,7 @@ def categories_of(model: Any, units: Array) -> tuple[tuple[tuple[int, ...], Indi
             places,
             Indicators(off=tuple(at(p, 0.0) for p in places), on=tuple(at(p, 1.0) for p in places)),
         )
-        for places in described(model).values()
+        for places in described(model, apart=apart).values()
     )
 
 
@@ -76,9 +101,10 @@ def most_levels(model: Any) -> int:
     return max((len(places) for places in indicators(model.features).values()), default=1) + 1
 
 
-def too_many_levels(model: Any, *, robust: bool = False) -> str:
+def too_many_levels(model: Any, *, robust: bool = False, apart: bool | None = None) -> str:
     """Why categories keep a fit from having intervals (or robust errors); empty if they do not."""
-    found, kept = indicators(model.features), described(model)
+    apart = stands_apart(model) if apart is None else apart
+    found, kept = indicators(model.features), described(model, apart=apart)
     levels = {name: len(places) + 1 for name, places in found.items()} | _without_reference(model.features)
     many = {name: count for name, count in levels.items() if count > MOST_LEVELS}
     if not many:
@@ -87,7 +113,7 @@ def too_many_levels(model: Any, *, robust: bool = False) -> str:
     said = f"Column {name!r} has {many[name]} categories: with more than {MOST_LEVELS} of them "
     if robust:
         return said + "robust errors have not been studied."
-    if model.family.name not in STUDIED:
+    if not _is_studied(model, apart):
         return said + (
             "the noise of a released curvature hides how nearly their indicators determine one another, and "
             "intervals would be too short."
@@ -96,7 +122,7 @@ def too_many_levels(model: Any, *, robust: bool = False) -> str:
         return said + "intervals need an intercept, which their indicators sum to."
     if name not in kept:
         return said + (
-            f"intervals were studied up to {MOST_DESCRIBED}, and up to {MOST_CELLS} combinations of those of "
+            f"intervals were studied up to {_most(apart)}, and up to {MOST_CELLS} combinations of those of "
             "several columns."
         )
     return _of_products(model.features)

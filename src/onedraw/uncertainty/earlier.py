@@ -17,7 +17,8 @@ import numpy as np
 
 from onedraw.families.categorical import contrast_basis
 from onedraw.inference import TiltLaw
-from onedraw.tilted.class_law import norm_law
+from onedraw.tilted.laws import Law
+from onedraw.tilted.norm_laws import norm_law
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
 
@@ -27,11 +28,15 @@ class SumOverClasses:
     """Independent tilts for rows, along differences of classes or along classes, in the contrasts."""
 
     classes: int
-    part: TiltLaw
+    part: Law
 
     @property
     def variance(self) -> float:
         return min(self.classes, 4) * self.part.variance
+
+    @property
+    def covariance(self) -> Array:
+        return self.variance * np.eye((self.classes - 1) * self.part.dim)
 
     def sample(self, rng: np.random.Generator) -> Array:
         along = 2.0 * np.eye(self.classes)

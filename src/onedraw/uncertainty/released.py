@@ -13,16 +13,20 @@ prior is wide and centred at what the released curvature itself says.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from onedraw.advice import Do, Set
 from onedraw.errors import InvalidInput
 from onedraw.inference import Layout, Released, RobustScore, ScoreLaw, TiltLaw
 from onedraw.inference.curvature import row_law
+from onedraw.inference.released import FramedTilt
 from onedraw.inference.rows import Rows
 from onedraw.release import Release
-from onedraw.tilted.class_law import norm_law
 from onedraw.tilted.laws import GaussianLaw
+from onedraw.tilted.norm_laws import norm_law
+from onedraw.tilted.one_hot import ONE_HOT, OneHot
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
@@ -50,7 +54,10 @@ def released_of(release: Release) -> Released:
                 "draws", "auto", note=" with the mechanism one_posterior; another fit is charged again"
             ),
         )
-    unmet = too_many_levels(model, robust="score_products" in release.statistics)
+    one_hot = _one_hot(release)
+    unmet = too_many_levels(
+        model, robust="score_products" in release.statistics, apart=one_hot is not None
+    )
     if unmet:
         raise InvalidInput(
             f"Intervals could not be trusted here. {unmet}",
@@ -58,25 +65,36 @@ def released_of(release: Release) -> Released:
         )
     if release.num_records is not None and release.num_records < 1:
         raise InvalidInput("There are no records to infer from.", advice=Do("use a table with rows"))
-    if "curvature" not in release.statistics:
+    before = "" if one_hot is None else ONE_HOT
+    if f"{before}curvature" not in release.statistics:
         raise _without_curvature(release)
     reading, size = READINGS[model.family.name](release), model.num_location
-    units, places = row_units(release) * reading.unit, by_predictor(release)
-    theta = (release.statistics["minimiser"].array() / units)[places]
-    curvature = symmetric(release.statistics["curvature"].array(), size)
-    diagonal_sd, offdiagonal_sd = release.statistics["curvature_sd"].values
+    entries = size if one_hot is None else one_hot.dim
+    found = _numbers(release, f"{before}minimiser", entries)
+    centre = _numbers(release, f"{before}centre", entries)
+    if one_hot is None:
+        units, places = row_units(release) * reading.unit, by_predictor(release)
+        theta, pulled = (found / units)[places], ((found - centre) / units)[places]
+    else:  # parameters of other rows, which say the same: no feature has a unit, and there is one predictor
+        theta = (found @ one_hot.frame) / reading.unit
+        pulled = one_hot.back @ (found - centre) / reading.unit
+    curvature = symmetric(_numbers(release, f"{before}curvature", entries * (entries + 1) // 2))
+    diagonal_sd, offdiagonal_sd = _numbers(release, f"{before}curvature_sd", 2).tolist()
     if model.feature_bounds is None and model.num_features:
         _check_units(release, curvature, diagonal_sd)
     layout = Layout(
         intercept=model.num_features if model.fit_intercept else None,
-        categories=categories_of(model, row_units(release)[: model.num_features]),
+        categories=categories_of(
+            model, row_units(release)[: model.num_features], apart=one_hot is not None
+        ),
     )
-    count, count_sd = _count(release, reading, theta, curvature, diagonal_sd)
+    of_rows = curvature if one_hot is None else one_hot.back @ curvature @ one_hot.back.T
+    count, count_sd = _count(release, reading, theta, of_rows, diagonal_sd)
     return Released(
         theta=theta,
-        centre=(release.statistics["centre"].array()[:size] / units)[places],
+        centre=theta - pulled,
         ridge=release.statistics["ridge"].values[0],
-        tilt=_tilt(release, reading.unit),
+        tilt=_tilt(release, reading.unit, one_hot),
         curvature=curvature,
         diagonal_sd=diagonal_sd,
         offdiagonal_sd=offdiagonal_sd,
@@ -87,7 +105,26 @@ def released_of(release: Release) -> Released:
         score=_robust(release, reading, layout) or reading.score,
         noise_ratio=float(release.guarantee.rows_per_person),
         useful=reading.useful,
+        frame=None if one_hot is None else one_hot.frame,
     )
+
+
+def _one_hot(release: Release) -> OneHot | None:
+    """How the rows of the fit had an entry for every category, if they had."""
+    if "one_hot" not in release.statistics:
+        return None
+    return OneHot.of_numbers(_numbers(release, "one_hot", release.model.num_features).tolist())
+
+
+def _numbers(release: Release, name: str, size: int) -> Array:
+    """Released numbers, as many as there have to be."""
+    found = release.statistics.get(name)
+    if found is None or len(found.values) != size:
+        raise InvalidInput(
+            f"Expected {size} released numbers {name!r} for intervals of this model, got "
+            f"{0 if found is None else len(found.values)}: the file was changed, or made by another program."
+        )
+    return found.array()
 
 
 def _robust(release: Release, reading: Reading, layout: Layout) -> ScoreLaw | None:
@@ -96,7 +133,7 @@ def _robust(release: Release, reading: Reading, layout: Layout) -> ScoreLaw | No
         return None
     diagonal_sd, offdiagonal_sd = release.statistics["score_products_sd"].values
     return RobustScore(
-        matrix=symmetric(release.statistics["score_products"].array(), release.model.num_location),
+        matrix=symmetric(release.statistics["score_products"].array()),
         diagonal_sd=diagonal_sd,
         offdiagonal_sd=offdiagonal_sd,
         unit=reading.score_bound**2,
@@ -105,8 +142,9 @@ def _robust(release: Release, reading: Reading, layout: Layout) -> ScoreLaw | No
     )
 
 
-def symmetric(upper: Array, size: int) -> Array:
+def symmetric(upper: Array) -> Array:
     """The matrix whose upper triangle was released."""
+    size = (math.isqrt(8 * len(upper) + 1) - 1) // 2
     out = np.zeros((size, size))
     out[np.triu_indices(size)] = upper
     return np.asarray(out + np.triu(out, 1).T)
@@ -140,10 +178,18 @@ def by_predictor(release: Release) -> Array:
     return np.concatenate([places[: q * d].reshape(q, d), places[q * d :].reshape(q, -1)], axis=1).ravel()
 
 
-def _tilt(release: Release, unit: float) -> TiltLaw:
+def _tilt(release: Release, unit: float, one_hot: OneHot | None) -> TiltLaw:
     """The law of the tilt, in units of the parameters' unit."""
-    model, size, q = release.model, release.model.num_location, release.model.family.num_predictors
+    if one_hot is not None:
+        return FramedTilt(law=_of_rows(release, unit, one_hot.dim, one_hot), back=one_hot.back)
+    model = release.model
     geometry: Geometry = "cube" if model.feature_bounds is not None or not model.num_features else "ball"
+    return _of_rows(release, unit, model.num_location, geometry)
+
+
+def _of_rows(release: Release, unit: float, size: int, geometry: Geometry) -> TiltLaw:
+    """The law in the rows to which it was added, ``size`` numbers in all."""
+    q = release.model.family.num_predictors
     sd, gaussian = (release.statistics[name].values[0] for name in ("tilt_sd", "tilt_is_gaussian"))
     if gaussian:
         return GaussianLaw(dim=size, scale=sd / unit)

@@ -14,7 +14,7 @@ from onedraw._random import generator
 from onedraw._validate import whole
 from onedraw.audit.attack import Attack, membership_attack
 from onedraw.audit.black_box import black_box_audit
-from onedraw.audit.bounds import Counts, clopper_pearson, significance
+from onedraw.audit.bounds import many_bounds, significance
 from onedraw.audit.chain_steps import is_one_chain_step, one_step_laws
 from onedraw.audit.densities import has_exact_density, has_known_density, known_density
 from onedraw.audit.exact import Laws, output_laws, worst_pair
@@ -91,7 +91,8 @@ def audit_subject(
     candidates = subject.pairs(neighbours, pair)
     laws_of = output_laws if drawn else _laws_of(mechanism)
     known = [laws_of(mechanism, candidate) for candidate in candidates]
-    best = int(np.argmax([promise(laws, rounds, claimed.delta) for laws in known]))
+    expected = [best_cut(laws, rounds, claimed.delta) for laws in known]
+    best = int(np.argmax([bound for bound, _ in expected]))
     attack = membership_attack(mechanism, candidates[best], rounds=rounds, random_state=rng)
     worst = None
     if tries and drawn:
@@ -105,7 +106,7 @@ def audit_subject(
         attack=Attack(
             negatives=attack.negatives,
             positives=attack.positives,
-            threshold=best_cut(known[best], rounds, claimed.delta),
+            threshold=expected[best][1],
         ),
         laws=known[best] if drawn or has_exact_density(mechanism) else None,
         worst=worst,
@@ -137,8 +138,8 @@ def _noise_laws(mechanism: Any, pair: Pair) -> Laws:
     return Laws(nodes=nodes, log_first=first, log_second=second)
 
 
-def _expected(laws: Laws, rounds: int, delta: float) -> tuple[Array, Array]:
-    """Cuts of the log ratio second/first, and the bound expected of ``rounds`` rounds at each."""
+def best_cut(laws: Laws, rounds: int, delta: float = 0.0) -> tuple[float, float]:
+    """The bound that the best attack with so many rounds should give, and its cut of log second/first."""
     half = max(1, rounds // 2)
     false_positive, false_negative = laws.trade_off()
     score = -np.sort(laws.loss)
@@ -146,27 +147,7 @@ def _expected(laws: Laws, rounds: int, delta: float) -> tuple[Array, Array]:
     curves, shares = (false_positive, 1.0 - false_negative), np.linspace(0.0, 1.0, 200)
     spread = np.concatenate([np.searchsorted(curve, shares) for curve in curves])
     places = np.unique(np.clip(spread, 1, len(score) - 1))
-    bounds = [
-        clopper_pearson(
-            Counts(
-                false_positives=round(half * false_positive[i]),
-                negatives=half,
-                false_negatives=round(half * false_negative[i]),
-                positives=half,
-            ),
-            delta=delta,
-        ).epsilon
-        for i in places
-    ]
-    return 0.5 * (score[places - 1] + score[places]), np.array(bounds)
-
-
-def promise(laws: Laws, rounds: int, delta: float = 0.0) -> float:
-    """The bound that the best attack with so many rounds is expected to give on this pair."""
-    return float(_expected(laws, rounds, delta)[1].max())
-
-
-def best_cut(laws: Laws, rounds: int, delta: float = 0.0) -> float:
-    """The threshold of the log ratio that is expected to give it."""
-    cuts, bounds = _expected(laws, rounds, delta)
-    return float(cuts[int(bounds.argmax())])
+    called, missed = (np.rint(half * rate[places]) for rate in (false_positive, false_negative))
+    bounds = many_bounds(called, half, missed, half, 0.5 * significance(0.95), delta)
+    best = int(bounds.argmax())
+    return float(bounds[best]), float(0.5 * (score[places[best] - 1] + score[places[best]]))
