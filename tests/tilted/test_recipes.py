@@ -8,7 +8,7 @@ them is tested by itself elsewhere, so that what is left is the sum.
 import numpy as np
 import pytest
 
-from onedraw.mechanisms import Shape, TiltedFit, tilted_fit
+from onedraw.mechanisms import Shape, TiltedFit, _for_intervals
 from onedraw.privacy import Request
 from onedraw.private import Private
 from onedraw.tilted import linear, recipes, terms
@@ -18,7 +18,7 @@ STAGES = {
     terms: ["calibrate"],
     recipes: ["cap_of_counts"],
     linear: ["window_of_half", "spread_of_residuals"],
-    tilted_fit: ["curvature_law", "total_scale"],
+    _for_intervals: ["curvature_law", "total_scale"],
 }
 """What spends epsilon, by the module that calls it."""
 
