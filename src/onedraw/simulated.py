@@ -31,8 +31,8 @@ from onedraw.model import Bounds
 from onedraw.types import AnyArray, Array
 
 EXPOSURE = "exposure"
-NUMBER, INDICATOR = (-1.0, 1.0), (0.0, 1.0)
-"""What simulated features fill."""
+NUMBER = (-1.0, 1.0)
+"""What a simulated number fills."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +68,8 @@ class Design:
         """
         held = {
             places[0]: (name, len(places))
-            for name, places in indicators(features).items()
+            for name, places in indicators(features, bounds).items()
             if places == tuple(range(places[0], places[-1] + 1))
-            and (bounds is None or all(tuple(bounds[place]) == INDICATOR for place in places))
         }
         within = {first + step for first, (_, count) in held.items() for step in range(1, count)}
         found = [

@@ -24,7 +24,7 @@ array([[61.,  1.],
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -265,8 +265,12 @@ class Encoding(Sources):
         return encoding
 
 
-def indicators(features: Iterable[str]) -> dict[str, tuple[int, ...]]:
+def indicators(
+    features: Iterable[str], bounds: Sequence[tuple[float, float]] | None = None
+) -> dict[str, tuple[int, ...]]:
     """By the names of features, where the indicators of each column of categories stand among them.
+
+    Where bounds are declared, those of an indicator are 0 and 1; columns with others are left out.
 
     >>> indicators(["age", "sex=m (vs f)", "smoker=yes (vs no)", "smoker=former (vs no)"])
     {'sex': (1,), 'smoker': (2, 3)}
@@ -278,7 +282,11 @@ def indicators(features: Iterable[str]) -> dict[str, tuple[int, ...]]:
         match = INDICATOR.match(feature) or TERM.match(feature)
         if match is not None:
             found.setdefault(match[1], []).append(place)
-    return {name: tuple(places) for name, places in found.items()}
+    return {
+        name: tuple(places)
+        for name, places in found.items()
+        if bounds is None or all(tuple(bounds[place]) == (0.0, 1.0) for place in places)
+    }
 
 
 def _with_rules(name: str, labels: list[str] | None, declared: Column) -> Column:

@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,6 +65,7 @@ from onedraw.tilted.weights import Geometry, Weighing
 from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
 from onedraw.uncertainty.categories import too_many_levels
+from onedraw.uncertainty.released import symmetric
 
 AUTO, ROBUST = "auto", "robust"
 CURVATURE_SHARE = 0.2
@@ -235,7 +237,7 @@ class TiltedFit(Mechanism):
         """Whether the working rows lie in a cube."""
         return self.model.feature_bounds is not None or not self.model.num_features
 
-    @property
+    @cached_property
     def _one_hot(self) -> OneHot | None:
         """Columns of categories whose rows have an entry for each.
 
@@ -325,17 +327,14 @@ class TiltedFit(Mechanism):
 
     def _corrected(self, found: Fitted, statistics: Mapping[str, Statistic]) -> Array:
         """The minimiser without the pull of its ridge, from what is released: see ``unpulled``."""
-        size = found.theta.size
-        upper = np.zeros((size, size))
         name = named("curvature", self._geometry)
-        upper[np.triu_indices(size)] = statistics[name].array()
         middle = found.theta[:, -1] if self.model.fit_intercept else np.zeros(len(found.theta))
         corrected = unpulled(
             found.theta.ravel(),
             found.centre.ravel(),
             found.calibration.ridge / found.loss.steepness(middle),
-            upper + np.triu(upper, 1).T,
-            noise=statistics[f"{name}_sd"].values[-1 if size > 1 else 0],
+            symmetric(statistics[name].array()),
+            noise=statistics[f"{name}_sd"].values[-1 if found.theta.size > 1 else 0],
         )
         return corrected.reshape(found.theta.shape)
 

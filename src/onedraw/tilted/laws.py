@@ -18,6 +18,7 @@ Guarantee:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,14 +54,33 @@ class Law(Protocol):
         ...
 
 
+class Uneven(ABC):
+    """What follows from the variances of coordinates that are uncorrelated and not alike."""
+
+    @property
+    @abstractmethod
+    def variances(self) -> Array:
+        """Of each coordinate (dim,)."""
+
+    @property
+    def variance(self) -> float:
+        """The mean of those of the coordinates."""
+        return float(self.variances.mean())
+
+    @property
+    def covariance(self) -> Array:
+        return np.diag(self.variances)
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Scaled:
+class _Scaled(ABC):
     dim: int
     scale: float
 
     @property
+    @abstractmethod
     def variance(self) -> float:
-        raise NotImplementedError
+        """Of each coordinate."""
 
     @property
     def covariance(self) -> Array:

@@ -34,7 +34,7 @@ import numpy as np
 from onedraw._validate import positive, whole
 from onedraw.errors import InvalidInput
 from onedraw.tilted.class_law import ClassNormLaw
-from onedraw.tilted.laws import BallLaw, CubeLaw, Law
+from onedraw.tilted.laws import BallLaw, CubeLaw, Law, Uneven
 from onedraw.tilted.one_hot import OneHot, OneHotLaw
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
@@ -57,7 +57,7 @@ def norm_law(*, predictors: int, columns: int, scale: float, geometry: Geometry 
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneHotClassLaw:
+class OneHotClassLaw(Uneven):
     """Density proportional to exp(-||T||/scale).
 
     Points are (classes - 1, entries), flattened predictor by predictor, in the contrasts.
@@ -79,15 +79,6 @@ class OneHotClassLaw:
     def variances(self) -> Array:
         """Of each coordinate (dim,)."""
         return np.asarray(self.scale**2 * np.tile(_variances(self.classes, self.geometry), self.classes - 1))
-
-    @property
-    def variance(self) -> float:
-        """The mean of those of the coordinates."""
-        return float(self.variances.mean())
-
-    @property
-    def covariance(self) -> Array:
-        return np.diag(self.variances)
 
     def norm(self, b: Array) -> float:
         entries = np.reshape(b, (self.classes - 1, self.geometry.dim))

@@ -61,6 +61,7 @@ import numpy as np
 from onedraw._validate import positive
 from onedraw.columns import indicators
 from onedraw.errors import InvalidInput
+from onedraw.tilted.laws import Uneven
 from onedraw.types import Array, Neighbours
 
 ONE_HOT = "one_hot_"
@@ -173,7 +174,7 @@ class OneHot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneHotLaw:
+class OneHotLaw(Uneven):
     """Density proportional to exp(-||b||/scale): see ``laws``.
 
     A uniform point of the ball has a uniform point of the cube in its plain entries, and of a cross-polytope
@@ -198,15 +199,6 @@ class OneHotLaw:
             out[list(block)] = 2.0 / ((len(block) + 1) * (len(block) + 2))
         return np.asarray(self.scale**2 * (self.dim + 1) * (self.dim + 2) * out)
 
-    @property
-    def variance(self) -> float:
-        """The mean of those of the coordinates."""
-        return float(self.variances.mean())
-
-    @property
-    def covariance(self) -> Array:
-        return np.diag(self.variances)
-
     def norm(self, b: Array) -> float:
         return float(self.geometry.norms(np.reshape(b, (1, -1)))[0])
 
@@ -227,9 +219,6 @@ def one_hot_of(model: Any) -> OneHot | None:
     bounds = model.feature_bounds
     if bounds is None or not model.fit_intercept:
         return None
-    columns = tuple(
-        places
-        for places in indicators(model.features).values()
-        if len(places) + 1 >= FEWEST_LEVELS and all(tuple(bounds[place]) == (0.0, 1.0) for place in places)
-    )
+    found = indicators(model.features, bounds).values()
+    columns = tuple(places for places in found if len(places) + 1 >= FEWEST_LEVELS)
     return OneHot(num_features=model.num_features, columns=columns) if columns else None
