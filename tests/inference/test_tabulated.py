@@ -8,7 +8,7 @@ from scipy import integrate, special, stats
 from onedraw.inference import CountVariance, CountWeight, ModelScore
 from onedraw.inference.components import solved
 from onedraw.inference.rows import Rows
-from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.capped_counts import CappedCounts
 
 COUNTS = [(1, None), (2, None), (5, None), (30, None), (1, 0.5), (8, 3.0)]
 

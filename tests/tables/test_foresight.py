@@ -187,7 +187,7 @@ def test_every_foreseen_choice_is_made_again_from_all_records_with_the_same_nois
     kind, inference, small_look, monkeypatch
 ):
     """Each stage chooses for the look, and then once more for all: what is published is the latter."""
-    made, names = [], {LinearRegression: "spread_of_residuals", PoissonRegressor: "cap_of_counts"}
+    made, names = [], {LinearRegression: "spread_of_residuals", PoissonRegressor: "size_of_counts"}
     module, name = (linear if kind is LinearRegression else recipes), names[kind]
     plain = getattr(module, name)
 

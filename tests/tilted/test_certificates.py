@@ -14,7 +14,7 @@ from scipy import stats
 
 from onedraw.families.categorical import contrast_basis
 from onedraw.tilted.calibration import calibrate
-from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.count_loss import CountCosh
 from onedraw.tilted.fit import tilted_fit
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.one_hot import OneHot
@@ -30,8 +30,8 @@ LOSSES = [
     Logistic(),
     Logistic(brier=0.5),
     LogCosh(cut=1.7),
-    CappedCounts(cap=4),
-    CappedCounts(cap=3, dispersion=1.5),
+    CountCosh(cap=5, cut=1.1),
+    CountCosh(cap=4, cut=0.9, dispersion=1.5),
     Softmax(classes=3),
     Softmax(classes=5),
     Softmax(classes=3, brier=0.5),

@@ -6,7 +6,7 @@ import pytest
 
 from onedraw.privacy.gaussian import gaussian_delta
 from onedraw.tilted.calibration import calibrate
-from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.count_loss import CountCosh
 from onedraw.tilted.gaussian_tilt import gaussian_ratios, tilt_delta
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.softmax_loss import Softmax
@@ -45,7 +45,7 @@ def worst_delta(loss, mu, k, rows, neighbours):
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(
-    "loss", [Logistic(), LogCosh(cut=0.8), CappedCounts(cap=2)], ids=lambda x: type(x).__name__
+    "loss", [Logistic(), LogCosh(cut=0.8), CountCosh(cap=2, cut=0.7)], ids=lambda x: type(x).__name__
 )
 def test_no_pair_in_one_dimension_passes_delta(loss, neighbours, rows):
     mu, k = gaussian_ratios(loss, epsilon=EPSILON, delta=DELTA, neighbours=neighbours, rows_per_person=rows)

@@ -10,13 +10,20 @@ from scipy import optimize, special, stats
 
 from onedraw.errors import InvalidInput
 from onedraw.families.categorical import contrast_basis
-from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.capped_counts import CappedCounts
+from onedraw.tilted.count_loss import CountCosh
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.sums import LIBRARY, LONG, UNIT
 
 ETA = np.linspace(-6.0, 5.0, 45)
-COUNTS = [CappedCounts(cap=1), CappedCounts(cap=4), CappedCounts(cap=40), CappedCounts(cap=5, dispersion=0.7)]
+MANY = CountCosh(cap=40, cut=4.0)
+COUNTS = [
+    CountCosh(cap=1, cut=0.5),
+    CountCosh(cap=4, cut=1.1),
+    MANY,
+    CountCosh(cap=5, cut=1.5, dispersion=0.7),
+]
 SCALAR = [Logistic(), Logistic(brier=0.2), Logistic(brier=0.5), LogCosh(cut=1.3), *COUNTS]
 
 
@@ -52,28 +59,83 @@ def test_the_log_cosh_slope_is_that_of_log_cosh():
     assert loss.slope(np.full_like(ETA, y), ETA) == pytest.approx(expected, abs=1e-8)
 
 
+def law_of(counts, eta):
+    """SciPy's law of the counts before they are capped."""
+    mu, size = np.exp(eta), counts.dispersion
+    return stats.poisson(mu) if size is None else stats.nbinom(size, size / (size + mu))
+
+
 @pytest.mark.parametrize("loss", COUNTS, ids=str)
-def test_the_count_slope_is_the_mean_of_the_capped_count_less_the_capped_count(loss):
-    mu = np.exp(ETA)
-    if loss.dispersion is None:
-        law = stats.poisson(mu[:, None])
-    else:
-        law = stats.nbinom(loss.dispersion, loss.dispersion / (loss.dispersion + mu[:, None]))
-    expected = law.sf(np.arange(loss.cap)).sum(axis=1)  # E min(Y, cap) = sum of P(Y > k), k < cap
-    for y in (0.0, 2.0, 99.0):
-        assert loss.slope(np.full_like(ETA, y), ETA) == pytest.approx(expected - min(y, loss.cap), abs=1e-10)
+def test_capped_counts_have_the_probabilities_and_moments_of_scipy(loss):
+    counts, values = CappedCounts(cap=loss.cap, dispersion=loss.dispersion), np.arange(loss.cap + 1.0)
+    law, step = law_of(loss, ETA[:, None]), 1e-5
+    expected = np.column_stack([law.pmf(values[:-1]), law.sf(loss.cap - 1.0)])
+    probability, change = counts.probabilities(ETA)
+    assert probability == pytest.approx(expected, abs=1e-12)
+    assert counts.mean(ETA) == pytest.approx(expected @ values, abs=1e-9)
+    assert counts.variance(ETA) == pytest.approx(expected @ values**2 - (expected @ values) ** 2, abs=1e-8)
+    ahead, behind = (counts.probabilities(ETA + sign * step)[0] for sign in (1, -1))
+    assert change == pytest.approx((ahead - behind) / (2 * step), abs=1e-8)
+    assert counts.mean_slope(ETA) == pytest.approx(change @ values, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", COUNTS, ids=str)
+def test_the_score_of_counts_vanishes_on_average_at_the_truth(loss):
+    """By summation with SciPy's law; the mean of its square and of the curvature too."""
+    for eta in np.linspace(-5.0, math.log(loss.cap) + 1.0, 13):
+        values = np.arange(loss.cap + 1.0)
+        mass = np.append(law_of(loss, eta).pmf(values[:-1]), law_of(loss, eta).sf(loss.cap - 1.0))
+        at = np.full(len(values), eta)
+        slope, curvature = loss.slope_and_curvature(values, at)
+        spread = math.sqrt(mass @ slope**2)
+        assert mass @ slope == pytest.approx(0.0, abs=1e-5 * spread + 1e-9)
+        assert loss.variance(at[:1])[0] == pytest.approx(spread**2, rel=1e-4, abs=1e-9)
+        expected = loss.mean_slope(at[:1])[0]
+        assert expected == pytest.approx(mass @ curvature, rel=2e-3, abs=1e-9)
+        found = loss.information.slope_and_curvature(values, at)[1]
+        assert found == pytest.approx(expected, abs=1e-3 * loss.information.curvature_bound)
+        step = 1e-3
+        rise = loss.mean(at[:1] + step) - loss.mean(at[:1] - step)
+        assert rise[0] / (2 * step) == pytest.approx(expected, rel=1e-3, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", COUNTS, ids=str)
+def test_what_is_released_of_counts_is_within_its_bound_and_below_the_curvature_s(loss):
+    eta = np.linspace(-20.0, 20.0, 20_001)
+    found = loss.information.slope_and_curvature(np.zeros_like(eta), eta)[1]
+    assert found.max() <= loss.information.curvature_bound <= 1.002 * found.max()
+    assert loss.information.trace_bound == loss.information.curvature_bound < loss.curvature_bound
+    assert (loss.slope_and_curvature(np.zeros_like(eta), eta)[0][1:] - 1e-12 <= loss.cut).all()
+
+
+def test_the_variance_of_a_poisson_score_is_at_most_its_mean_curvature():
+    """What intervals with exposures assume."""
+    eta = np.linspace(-8.0, 4.0, 241)
+    for cap, cut in ((1, 0.5), (3, 0.6), (6, 1.5), (20, 2.0), (20, 9.0)):
+        loss = CountCosh(cap=cap, cut=cut)
+        assert (loss.variance(eta) <= loss.mean_slope(eta) * (1.0 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("options", [{"cap": 0}, {"cut": 0.0}, {"cut": math.inf}, {"dispersion": -1.0}])
+def test_impossible_losses_of_counts_are_refused(options):
+    with pytest.raises(InvalidInput, match=next(iter(options))):
+        CountCosh(**{"cap": 3, "cut": 1.0, **options})
 
 
 @pytest.mark.parametrize("loss", SCALAR, ids=str)
 def test_curvature_is_the_derivative_of_the_slope_and_stays_within_its_bound(loss):
-    y, step = np.full_like(ETA, 1.0), 1e-5
+    y, step = np.full_like(ETA, 1.0), 1e-5 if loss not in COUNTS else 1e-7
     expected = (loss.slope(y, ETA + step) - loss.slope(y, ETA - step)) / (2 * step)
     slope, curvature = loss.slope_and_curvature(y, ETA)
     assert curvature == pytest.approx(expected, abs=1e-7 * loss.score_bound)
     assert slope == pytest.approx(loss.slope(y, ETA))
     assert (curvature >= 0.0).all()
-    wide = loss.slope_and_curvature(np.ones(20_001), np.linspace(-30, 30, 20_001))[1].max()
-    assert wide <= loss.curvature_bound <= 1.002 * wide
+    places = np.linspace(-30, 30, 20_001)
+    responses = range(loss.cap + 1) if loss in COUNTS else [1]
+    wide = max(loss.slope_and_curvature(np.full(20_001, float(y)), places)[1].max() for y in responses)
+    # Where the location is steepest none of few counts may lie: of zeros and ones both are half of one away.
+    most = 1.002 if loss not in COUNTS else 1.2 if loss.cap > 1 else 1.8
+    assert wide <= loss.curvature_bound <= most * wide
 
 
 BRIER = pytest.mark.parametrize("brier", [0.0, 0.5])
@@ -116,15 +178,17 @@ def test_slopes_stay_finite_and_bounded_at_any_predictor():
 @pytest.mark.parametrize("ratio", [0.1, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize("loss", SCALAR, ids=str)
 def test_the_joint_bound_is_the_supremum_over_one_record(loss, u, ratio):
+    """That of counts knows neither that they are whole nor where they end: of few it is not the least."""
     k = ratio * u
     eta = np.concatenate([np.linspace(-25.0, 25.0, 40_001), [-500.0, 500.0]])
-    found = -math.inf
-    for y in (0.0, 1.0, 1e9):
+    found, scale = -math.inf, loss.cut if isinstance(loss, LogCosh) else 1.0
+    for y in range(loss.cap + 1) if loss in COUNTS else (0.0, 1.0, 1e9):
         if isinstance(loss, Logistic) and y > 1:
             continue
-        slope, curvature = loss.slope_and_curvature(np.full_like(eta, y), eta * getattr(loss, "cut", 1.0))
+        slope, curvature = loss.slope_and_curvature(np.full_like(eta, y), eta * scale)
         found = max(found, (np.abs(slope) / loss.score_bound * u + np.log1p(k * curvature)).max())
-    assert found * (1.0 - 1e-12) <= loss.joint_loss(u, k) <= found * 1.002
+    most = 1.2 if loss in COUNTS and loss is not MANY else 1.002
+    assert found * (1.0 - 1e-12) <= loss.joint_loss(u, k) <= found * most
 
 
 def hessian(pi, brier):
@@ -208,6 +272,8 @@ def test_the_curvature_of_logistic_and_log_cosh_is_free_up_to_the_stated_ratio_a
     mixed = Logistic(brier=0.5)
     assert mixed.joint_loss(0.5, 0.25) == 0.5 < mixed.joint_loss(0.5, 0.26)
     assert LogCosh(cut=2.0).joint_loss(0.5, 0.25) == 0.5 < LogCosh(cut=2.0).joint_loss(0.5, 0.26)
+    free = 0.25 / MANY.curvature_bound
+    assert MANY.joint_loss(0.5, free) == 0.5 < MANY.joint_loss(0.5, 1.04 * free)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), LogCosh(cut=1.5)], ids=str)

@@ -14,7 +14,7 @@ from scipy import optimize, stats
 
 from onedraw.records import FARTHEST, Records
 from onedraw.tilted.calibration import calibrate
-from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.count_loss import CountCosh
 from onedraw.tilted.fit import tilted_fit
 from onedraw.tilted.scores import TotalScore
 from onedraw.tilted.solver import minimise
@@ -22,20 +22,32 @@ from onedraw.tilted.sums import Curvature, Slope, Sums, squared
 from onedraw.tilted.weights import Rows, Weighing
 
 EPSILON = 1.0
-CAP = 3
+CAP, CUT = 3, 1.2
+LOSS = CountCosh(cap=CAP, cut=CUT)
 RELATIONS = pytest.mark.parametrize("neighbours", ["replace_one", "add_remove"])
 
 
-def mean_and_slope(eta):
-    """E min(Y, CAP) and its derivative in eta, from SciPy's distribution functions."""
-    mu = np.exp(eta)
-    law = stats.poisson(mu)
-    return law.sf(np.arange(CAP)[:, None]).sum(axis=0), mu * law.cdf(CAP - 1)
+def location(eta):
+    """The root of the mean score of capped counts, from SciPy's distribution functions, by bisection."""
+    values, law = np.arange(CAP + 1.0)[:, None], stats.poisson(np.exp(eta))
+    mass = np.concatenate([law.pmf(values[:-1]), law.sf(CAP - 1.0)[None]])
+    low, high = np.zeros_like(eta), np.full_like(eta, CAP)
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        below = (mass * np.tanh((middle - values) / CUT)).sum(axis=0) < 0.0
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return low
+
+
+def score_and_slope(count, eta):
+    """What one record adds, and its derivative in eta by differences."""
+    score = [CUT * np.tanh((location(eta + s) - min(count, CAP)) / CUT) for s in (-1e-4, 0.0, 1e-4)]
+    return np.stack([score[1], (score[2] - score[0]) / 2e-4])
 
 
 def calibrated(neighbours, dim=1):
     return calibrate(
-        CappedCounts(cap=CAP),
+        LOSS,
         epsilon=EPSILON,
         dim=dim,
         geometry="cube",
@@ -46,7 +58,7 @@ def calibrated(neighbours, dim=1):
 
 # -- the exact density of one parameter, an intercept: all records differ in count and offset alone
 
-THETA = np.linspace(-25.0, 25.0, 2001)
+THETA = np.linspace(-25.0, 25.0, 6001)
 OFFSETS = (-FARTHEST, -6.0, -2.0, 0.0, 1.0, 2.5, 6.0, FARTHEST)
 COUNTS = (0.0, 1.0, 9.0)
 CROWDS = (0, 1, 30, 1000)
@@ -54,8 +66,7 @@ CROWDS = (0, 1, 30, 1000)
 
 def gradient_and_curvature(count, offset):
     """(2, theta): what one record adds."""
-    mean, slope = mean_and_slope(THETA + offset)
-    return np.stack([mean - min(count, CAP), slope])
+    return score_and_slope(count, THETA + offset)
 
 
 def log_density(fit, sums):
@@ -102,7 +113,7 @@ def test_one_parameter_replaced_with_its_offset_comes_to_epsilon_and_no_further(
 
 def test_released_minimisers_follow_the_density_with_offsets():
     """Kolmogorov-Smirnov, 500 fits: a false alarm once in 10,000 seeds. Offsets dropped would be seen."""
-    loss = CappedCounts(cap=CAP)
+    loss = LOSS
     fit = calibrate(loss, epsilon=EPSILON, dim=1, geometry="cube")
     counts, offsets = np.array([0.0, 2.0, 9.0, 9.0, 9.0]), np.array([-3.0, 0.5, 4.0, -2.0, -2.0])
     rows = Rows(features=np.ones((5, 1)), weight=None, geometry="cube", offset=offsets)
@@ -110,8 +121,8 @@ def test_released_minimisers_follow_the_density_with_offsets():
     drawn = [tilted_fit(loss, rows, counts, fit, rng)[0, 0] for _ in range(500)]
 
     def cumulative(theta):
-        mean = [mean_and_slope(theta + offset)[0] for offset in offsets]
-        b = -(np.sum(mean, axis=0) - np.minimum(counts, CAP).sum()) - fit.ridge * theta
+        scores = [score_and_slope(*one)[0] for one in zip(counts, theta + offsets[:, None], strict=True)]
+        b = -np.sum(scores, axis=0) - fit.ridge * theta
         return stats.laplace(scale=fit.law.scale).sf(b)  # b(theta) falls
 
     assert stats.kstest(drawn, cumulative).pvalue > 1e-4
@@ -133,7 +144,7 @@ def some_rows(n=3000, seed=0, weight=None):
 @pytest.mark.parametrize("dispersion", [None, 1.5])
 def test_slope_and_curvature_are_taken_at_predictors_with_offsets(dispersion):
     """An offset is a further column of the design with coefficient 1, whose own slopes nobody looks at."""
-    loss, theta = CappedCounts(cap=5, dispersion=dispersion), np.array([[0.3, -0.2, 0.1]])
+    loss, theta = CountCosh(cap=5, cut=1.2, dispersion=dispersion), np.array([[0.3, -0.2, 0.1]])
     rows = some_rows(weight=np.random.default_rng(1).uniform(0.1, 1.0, 3000))
     wide = replace(rows, features=np.column_stack([rows.design, rows.offset]), offset=None)
     (curvature,), longer = rows.sum(Curvature(loss, theta)), np.append(theta, 1.0)[None]
@@ -147,24 +158,35 @@ def test_slope_and_curvature_are_taken_at_predictors_with_offsets(dispersion):
 
 
 def test_rounding_is_within_its_bound_at_the_farthest_offsets():
-    """Against the same sums in long doubles of exact predictors; cap 1 is explicit: 1 - exp(-mu)."""
-    loss, rng, n = CappedCounts(cap=1), np.random.default_rng(3), 4000
+    """Against the same sums in long doubles of exact predictors, of the same cubics."""
+    loss, rng, n = CountCosh(cap=1, cut=0.5), np.random.default_rng(3), 4000
     design = np.column_stack([rng.uniform(-1.0, 1.0, n), np.ones(n)])
     counts = rng.integers(0, 2, n).astype(float)
     offset = np.where(rng.random(n) < 0.5, -FARTHEST, FARTHEST) + rng.uniform(-3.0, 3.0, n).clip(-2.0, 2.0)
     rows = Rows(features=design, weight=None, geometry="cube", response=counts, offset=offset)
     theta = np.array([[30.0, -np.sign(offset[0]) * 38.0]])
     exact = design.astype(np.longdouble) @ theta[0].astype(np.longdouble) + offset
-    slope = -np.expm1(-np.exp(exact)) - counts
+    slope = loss.cut * np.tanh((_exactly(loss, exact) - counts) / np.longdouble(loss.cut))
     error = np.abs(rows.sum(Slope(loss, theta))[0][0] - (slope[:, None] * design).sum(axis=0))
     assert np.linalg.norm(error.astype(float)) <= Sums(loss=loss, table=rows).rounding(np.linalg.norm(theta))
 
 
+def _exactly(loss, eta):
+    """The location in long doubles."""
+    table = loss._table
+    cells = table.cubics.shape[1]
+    place = np.clip((eta - np.longdouble(table.nodes[0])) / np.longdouble(table.step), 0, cells)
+    cell = np.minimum(place.astype(int), cells - 1)
+    c0, c1, c2, c3 = table.cubics.astype(np.longdouble)[:, cell]
+    x = place - cell
+    return c0 + x * (c1 + x * (c2 + x * c3))
+
+
 def test_the_minimiser_is_that_of_scipy():
-    """A large cap is none: the non-private Poisson fit with an offset, by SciPy, and a ridge of 2."""
+    """A large cap and cut are none: the non-private Poisson fit with an offset, by SciPy, a ridge of 2."""
     rows, rng = some_rows(), np.random.default_rng(0)
-    sums = Sums(loss=CappedCounts(cap=128), table=rows)
-    found = minimise(sums, ridge=2.0, tilt=np.zeros((1, 3)), residual=1e-6, rng=rng)[0]
+    sums = Sums(loss=CountCosh(cap=128, cut=1000.0), table=rows)
+    found = minimise(sums, ridge=2.0, tilt=np.zeros((1, 3)), residual=1e-4, rng=rng)[0]
 
     def deviance(theta):
         eta = rows.design @ theta + rows.offset
@@ -180,7 +202,7 @@ def test_the_minimiser_is_found_at_the_farthest_offsets():
     design = np.column_stack([rng.choice([-1.0, 1.0], n), np.ones(n)])
     for counts in (np.zeros(n), np.full(n, 9.0), rng.choice([0.0, 9.0], n)):
         rows = Rows(features=design, weight=None, geometry="cube", response=counts, offset=offset)
-        sums = Sums(loss=CappedCounts(cap=CAP), table=rows)
+        sums = Sums(loss=LOSS, table=rows)
         theta = minimise(sums, ridge=9.0, tilt=np.array([[20.0, -3.0]]), residual=1e-5, rng=rng)
         slope = sums.gradient(theta) + 9.0 * theta + [[20.0, -3.0]]
         assert np.linalg.norm(slope) <= 1e-5

@@ -9,13 +9,13 @@ from scipy import special, stats
 
 from onedraw.errors import InvalidInput
 from onedraw.tilted.quantiles import (
-    CAPS,
+    SIZES,
     Choice,
-    cap_of_counts,
     counts_up_to,
     drawn,
     quantile,
     sensitivity,
+    size_of_counts,
     spread_of_residuals,
 )
 
@@ -125,13 +125,14 @@ def test_a_quantile_of_many_values_is_found():
     assert found == pytest.approx(np.log(5.0), abs=0.05)
 
 
-def test_the_cap_is_near_the_quantile_and_falls_back_to_one():
+def test_the_size_of_counts_is_near_the_quantile_and_falls_back_to_small_ones():
     y = np.random.default_rng(0).poisson(6.0, size=20_000).astype(float)
-    assert cap_of_counts(y, tau=0.8, epsilon=1.0, rng=np.random.default_rng(0)) == 8
+    assert size_of_counts(y, tau=0.8, epsilon=1.0, rng=np.random.default_rng(0)) == 8
     empty = [
-        cap_of_counts(y[:0], tau=0.8, epsilon=1.0, rng=np.random.default_rng(seed)) for seed in range(200)
+        size_of_counts(y[:0], tau=0.8, epsilon=1.0, rng=np.random.default_rng(seed)) for seed in range(200)
     ]
-    assert np.mean(np.array(empty) == 1) == pytest.approx(1 / (CAPS**-2.0).sum(), abs=0.1)
+    expected = 2 / (np.maximum(SIZES, 1.0) ** -2.0).sum()  # zero is as likely as one
+    assert np.mean(np.array(empty) <= 1) == pytest.approx(expected, abs=0.1)
 
 
 def test_the_spread_of_normal_residuals_is_their_standard_deviation():

@@ -16,7 +16,7 @@ from onedraw.tilted.recipes import RECIPES
 
 STAGES = {
     terms: ["calibrate"],
-    recipes: ["cap_of_counts"],
+    recipes: ["size_of_counts"],
     linear: ["window_of_half", "spread_of_residuals"],
     _for_intervals: ["curvature_law", "total_scale"],
 }

@@ -9,7 +9,7 @@ from scipy import special, stats
 
 from onedraw.families.categorical import contrast_basis
 from onedraw.privacy.gaussian import gaussian_parameter
-from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.count_loss import CountCosh
 from onedraw.tilted.curvature import curvature_law, total_scale
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.scores import PIECE, ScoreProducts, TotalScore
@@ -44,7 +44,7 @@ def far_rows(geometry, rng):
 
 @pytest.mark.parametrize("geometry", ["cube", "ball"])
 @pytest.mark.parametrize(
-    ("loss", "y"), [(Logistic(), 0.0), (LogCosh(cut=0.3), -1e3), (CappedCounts(cap=4), 0.0)]
+    ("loss", "y"), [(Logistic(), 0.0), (LogCosh(cut=0.3), -1e3), (CountCosh(cap=40, cut=1.1), 0.0)]
 )
 def test_a_record_adds_no_more_than_the_bounds_of_its_law_and_reaches_them(loss, y, geometry):
     """Also rows far out of their bounds. With scores of 1 a corner of the cube adds ones, trace p."""

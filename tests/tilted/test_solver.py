@@ -13,7 +13,7 @@ from onedraw.errors import SamplingError
 from onedraw.tables import base
 from onedraw.tilted import solver
 from onedraw.tilted.calibration import calibrate
-from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.count_loss import CountCosh
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.sums import LONG, UNIT, Curvature, Slope, Sums, squared
@@ -32,7 +32,7 @@ def problem(loss, n=300, p=4, seed=0, weighted=True):
     y = {
         Logistic: rng.integers(2, size=n),
         LogCosh: rng.standard_t(2, size=n) * 3.0,
-        CappedCounts: rng.poisson(1.5, size=n),
+        CountCosh: rng.poisson(1.5, size=n),
         Softmax: rng.integers(3, size=n),
     }[type(loss)].astype(float)
     weight = rng.uniform(0.2, 1.0, n) if weighted else None
@@ -42,8 +42,8 @@ def problem(loss, n=300, p=4, seed=0, weighted=True):
 LOSSES = [
     Logistic(),
     LogCosh(cut=1.5),
-    CappedCounts(cap=3),
-    CappedCounts(cap=3, dispersion=1.0),
+    CountCosh(cap=3, cut=1.0),
+    CountCosh(cap=3, cut=1.0, dispersion=1.0),
     Softmax(classes=3),
 ]
 
@@ -226,8 +226,8 @@ def hard_cases():
         "two far groups": (LogCosh(cut=1.0), z, far),
         "far groups by feature": (LogCosh(cut=1.0), z, 256.0 * np.sign(z[:, 0])),
         "constant response": (LogCosh(cut=1e-6), z, np.zeros(n)),
-        "all counts at the cap": (CappedCounts(cap=5), z, np.full(n, 1e6)),
-        "all counts zero": (CappedCounts(cap=5), z, np.zeros(n)),
+        "all counts at the cap": (CountCosh(cap=5, cut=1.2), z, np.full(n, 1e6)),
+        "all counts zero": (CountCosh(cap=5, cut=1.2), z, np.zeros(n)),
         "one class of three": (Softmax(classes=3), z, np.zeros(n)),
         "no records": (Logistic(), z[:0], np.zeros(0)),
         "one record": (LogCosh(cut=2.0), z[:1], np.array([1.0])),

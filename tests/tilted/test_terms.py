@@ -6,7 +6,7 @@ import pytest
 
 from onedraw.tilted import terms as terms_module
 from onedraw.tilted.calibration import RESIDUAL
-from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.count_loss import CountCosh
 from onedraw.tilted.fit import tilted_minimiser
 from onedraw.tilted.losses import LogCosh, Logistic
 from onedraw.tilted.softmax_loss import Softmax
@@ -14,7 +14,7 @@ from onedraw.tilted.sums import Sums
 from onedraw.tilted.terms import ASSUMED, COUNT_SHARE, Terms
 from onedraw.tilted.weights import cube_rows
 
-LOSSES = [Logistic(), LogCosh(cut=3e-7), CappedCounts(cap=8, dispersion=None), Softmax(classes=3)]
+LOSSES = [Logistic(), LogCosh(cut=3e-7), CountCosh(cap=8, cut=1.5), Softmax(classes=3)]
 
 
 class ManySums(Sums):
@@ -87,8 +87,8 @@ def test_information_is_never_taken_from_private_numbers():
         (Logistic(), 600, True, 0.04),
         (Logistic(), 30, True, 0.04),
         (Logistic(), None, True, 0.1),
-        (CappedCounts(cap=3), 100_000, False, 0.05),
-        (CappedCounts(cap=3), 100_000, True, 0.1),
+        (CountCosh(cap=3, cut=1.0), 100_000, False, 0.0),
+        (CountCosh(cap=3, cut=1.0), 100_000, True, 0.1),
         (Softmax(classes=3), 1_000, True, 0.2),
         (Softmax(classes=3), 100_000, True, 0.2),
         (Softmax(classes=3), 10_000, False, 0.15),

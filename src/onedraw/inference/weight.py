@@ -16,7 +16,8 @@ in q. With c times Brier's score in the loss (``tilted.losses``) v = s + 2 c s^2
 score is s (1 + 2 c s)^2; powers of s are sums of its even derivatives: D^2 s = s - 6 s^2, D^4 s = s - 30 s^2
 + 120 s^3. So s^2 = (s - D^2 s)/6, s^3 = (4 s - 5 D^2 s + D^4 s)/120, and nothing new is integrated.
 *Exponential* (counts): mu = exp(eta), every e_k = exp(a + q/2). *Constant* (linear regression): mu = level *
-eta. *Capped counts*: mu = E min(Y, cap), and the e_k are tabulated over a and q (``tabulated``).
+eta. *Counts*: v is the mean of the loss's curvature over the counts (``tilted.count_loss``), of releases of
+earlier versions the slope of mu = E min(Y, cap), and the e_k are tabulated over a and q (``tabulated``).
 
 >>> import numpy as np
 >>> LogisticWeight().normal_means(np.array([0.0]), np.array([0.0]))[:2].round(3).tolist()
@@ -35,7 +36,8 @@ import numpy as np
 from scipy import special
 
 from onedraw.inference.tabulated import MeansTable
-from onedraw.tilted.count_loss import CappedCounts
+from onedraw.tilted.capped_counts import CappedCounts
+from onedraw.tilted.count_loss import CountCosh
 from onedraw.types import Array
 
 POINTS = 8
@@ -112,24 +114,29 @@ class ConstantWeight:
 
 @dataclass(frozen=True, kw_only=True)
 class CountWeight:
-    """mu = E min(Y, cap) of a count with mean exp(eta); ``dispersion`` is the negative binomial's size."""
+    """v = E f'' of the loss of counts with mean exp(eta); ``dispersion`` is the negative binomial's size.
+
+    Without a ``cut`` mu = E min(Y, cap): releases of earlier versions.
+    """
 
     cap: int
+    cut: float | None = None
     dispersion: float | None = None
 
     def normal_means(self, centre: Array, variance: Array) -> Array:
-        return _count_tables(self.cap, self.dispersion)[0].at(centre, variance)
+        return _count_tables(self.cap, self.cut, self.dispersion)[0].at(centre, variance)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountVariance:
-    """v = Var min(Y, cap), as a weight of its own; its mu, an integral of no use, is 0."""
+    """v = E f'^2, as a weight of its own; its mu, an integral of no use, is 0."""
 
     cap: int
+    cut: float | None = None
     dispersion: float | None = None
 
     def normal_means(self, centre: Array, variance: Array) -> Array:
-        return _count_tables(self.cap, self.dispersion)[1].at(centre, variance)
+        return _count_tables(self.cap, self.cut, self.dispersion)[1].at(centre, variance)
 
 
 @dataclass(frozen=True)
@@ -143,13 +150,17 @@ class SeveralCounts:
 
     @cached_property
     def _table(self) -> MeansTable:
-        return MeansTable.joined([_count_tables(w.cap, w.dispersion)[0] for w in self.weights])
+        return MeansTable.joined([_count_tables(w.cap, w.cut, w.dispersion)[0] for w in self.weights])
 
 
 @lru_cache(maxsize=16)
-def _count_tables(cap: int, dispersion: float | None) -> tuple[MeansTable, MeansTable]:
-    """Tables of the curvature's weight and of the variance of the capped count."""
-    loss, middle = CappedCounts(cap=cap, dispersion=dispersion), float(np.log(cap))
+def _count_tables(cap: int, cut: float | None, dispersion: float | None) -> tuple[MeansTable, MeansTable]:
+    """Tables of the curvature's weight and of the variance of the score."""
+    loss: CappedCounts | CountCosh = CappedCounts(cap=cap, dispersion=dispersion)
+    if cut is not None:
+        loss = CountCosh(cap=cap, cut=cut, dispersion=dispersion)
+    middle = float(np.log(cap))
+    level = float(loss.mean(np.array([np.inf]))[0])
     places = {
         "middle": middle,
         "right": min(middle + 6.0 + (0.0 if dispersion is None else 12.0 / dispersion), 100.0),
@@ -157,7 +168,7 @@ def _count_tables(cap: int, dispersion: float | None) -> tuple[MeansTable, Means
         "detail": max(cap**-0.5, FINEST),
     }
     return (
-        MeansTable.of(loss.mean_slope, loss.mean, level=float(cap), **places),
+        MeansTable.of(loss.mean_slope, loss.mean, level=level, **places),
         MeansTable.of(loss.variance, np.zeros_like, level=0.0, **places),
     )
 

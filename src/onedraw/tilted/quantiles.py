@@ -35,7 +35,7 @@ from onedraw.errors import InvalidInput
 from onedraw.private import Withheld
 from onedraw.types import AnyArray, Array, Neighbours
 
-CAPS: Array = np.array([1.0, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128])
+SIZES: Array = np.array([0.0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128])
 MEDIAN_OF_NORMAL = 0.6744897501960817
 RESIDUAL_STEPS = (-160, 16)
 RESIDUAL_DECAY = 0.9**0.25
@@ -140,14 +140,14 @@ def drawn(log_weights: Array, rng: Noise) -> int:
 
 
 @dataclass(frozen=True)
-class CapCounts:
-    """A kernel: N(t) of the responses of a block at each cap."""
+class SizeCounts:
+    """A kernel: N(t) of the responses of a block at each size."""
 
     def __call__(self, block: Any) -> tuple[AnyArray]:
-        return (counts_up_to(block.response, CAPS),)
+        return (counts_up_to(block.response, SIZES),)
 
 
-def cap_of_counts(
+def size_of_counts(
     response: Array | Counted,
     *,
     epsilon: float,
@@ -156,15 +156,15 @@ def cap_of_counts(
     neighbours: Neighbours = "replace_one",
     rows_per_person: int = 1,
 ) -> int:
-    """A cap near the tau-quantile of counts; small ones are favoured: one too large is all noise."""
+    """A size near the tau-quantile of counts; small ones are favoured: one too large is all noise."""
     return int(
         quantile(
             response,
-            CAPS,
+            SIZES,
             tau=tau,
             epsilon=epsilon,
             rng=rng,
-            log_base=-2.0 * np.log(CAPS),
+            log_base=-2.0 * np.log(np.maximum(SIZES, 1.0)),
             neighbours=neighbours,
             rows_per_person=rows_per_person,
         )

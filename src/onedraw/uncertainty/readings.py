@@ -88,12 +88,14 @@ def _counts(release: Release) -> Reading:
     the cap makes smaller (Var min(Y, cap) <= Cov(min(Y, cap), Y) = G'), is taken to be the curvature too.
     """
     cap = int(release.statistics["cap"].values[0])
+    cut = release.statistics["cut"].values[0] if "cut" in release.statistics else None  # older: none
+    bound = float(cap) if cut is None else cut
     if release.model.offset is not None:
-        return Reading(weight=ConstantWeight(), score_bound=float(cap), level=None)
+        return Reading(weight=ConstantWeight(), score_bound=bound, level=None)
     size = release.model.family.to_dict().get("dispersion")
-    weight = CountWeight(cap=cap, dispersion=size)
-    score = ModelScore(variance=CountVariance(cap=cap, dispersion=size))
-    return Reading(weight=weight, score=score, score_bound=float(cap))
+    weight = CountWeight(cap=cap, cut=cut, dispersion=size)
+    score = ModelScore(variance=CountVariance(cap=cap, cut=cut, dispersion=size))
+    return Reading(weight=weight, score=score, score_bound=bound)
 
 
 READINGS: Mapping[str, Callable[[Release], Reading]] = {
