@@ -8,7 +8,9 @@ the score is -S, S of mean 0 and covariance K. With the expected score of the ro
 
 Given (rows, count, b) the equation is solved for theta* at S = 0 by Newton's method (of classes with a
 derivative that is right near theta^ and close to it elsewhere): no linearisation at the released point, which
-the ridge pulls towards theta_0, where the curvature is another. S moves the solution by
+the ridge pulls towards theta_0, where the curvature is another. (Of counts mu is the integral of E f'', each
+at the truth: the mean score at a fit whose predictors are off by d differs from that by up to 0.05 d for
+|d| = 0.3 and 0.3 d for 0.6, at means of 5.) S moves the solution by
 H^-1 S, H the derivative of the expected score *at the solution*, so theta* is normal with covariance H^-1 K
 H^-1 (``score``). H is the curvature, or for classes a little more than the released one (``classes``).
 
@@ -44,7 +46,7 @@ FARTHEST = 10.0
 """The farthest a solution may be, in the same units. Under a tilt that no parameters explain, as where it
 asks for more events than a category has records, there is none: then it is far, its curvature a number."""
 SETTLED = 1e-6
-"""Steps of at most this length end the iteration."""
+"""Steps shorter than this end the iteration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,16 +99,21 @@ def solved(
         factor = np.linalg.cholesky(law.jacobian)
         shift = (factor @ np.linalg.solve(ratio, np.linalg.solve(factor, shift[:, :, None])))[:, :, 0]
     target = law.score + shift / count[:, None]
-    point = theta.copy()
+    point, open_ = theta.copy(), np.arange(len(theta))
+    mine, start, wanted = rows, theta, target
     for _ in range(ITERATIONS):
-        gap = (target - law.score)[:, :, None]
+        gap = (wanted - law.score)[:, :, None]
         step = np.asarray(np.linalg.solve(law.jacobian, gap)[:, :, 0], dtype=np.float64)
-        length = _length(step, rows)
-        way = point - theta + step * np.minimum(1.0, LONGEST / length)[:, None]
-        point = theta + way * np.minimum(1.0, FARTHEST / _length(way, rows))[:, None]
-        law = row_law(weight, rows, point, fitted=theta)
-        if length.max() < SETTLED:
+        length = _length(step, mine)
+        way = point[open_] - start + step * np.minimum(1.0, LONGEST / length)[:, None]
+        point[open_] = start + way * np.minimum(1.0, FARTHEST / _length(way, mine))[:, None]
+        far = length >= SETTLED
+        if not far.any():
             break
+        if not far.all():
+            open_, mine, start, wanted = open_[far], mine.chosen(far), start[far], wanted[far]
+        law = row_law(weight, mine, point[open_], fitted=start)
+    law = row_law(weight, rows, point, fitted=theta)
     return Solved(point=point, law=law, count=count, ratio=ratio)
 
 

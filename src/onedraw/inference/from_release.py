@@ -98,12 +98,16 @@ class Inference:
     @property
     def p_values(self) -> Array:
         """Two-sided p-values of the parameters being 0 (p,)."""
-        return np.array([self.wald(row).p_value for row in np.eye(self.law.dim)])
+        return np.array([test.p_value for test in self._tests])
 
     @property
     def z(self) -> Array:
         """The normal deviates of the p-values, with the sign of the estimate (p,)."""
-        return np.array([self.wald(row).z for row in np.eye(self.law.dim)], dtype=float)
+        return np.array([test.z for test in self._tests], dtype=float)
+
+    @property
+    def _tests(self) -> list[WaldTest]:
+        return self.law.single_tests(np.eye(self.law.dim), np.zeros(self.law.dim))
 
 
 def infer(released: Released) -> Inference:

@@ -100,7 +100,7 @@ class NormalMixture:
         if contrasts is None:  # the coefficients themselves
             variance = np.diagonal(self.covariances, axis1=1, axis2=2)
             return self.means, np.sqrt(np.maximum(variance, 1e-300))
-        variance = np.einsum("qi,kij,qj->kq", contrasts, self.covariances, contrasts, optimize=True)
+        variance = ((contrasts @ self.covariances) * contrasts).sum(axis=2)
         return self.means @ contrasts.T, np.sqrt(np.maximum(variance, 1e-300))
 
     def quantile(self, probability: float, contrasts: Array | None = None) -> Array:
@@ -139,17 +139,14 @@ class NormalMixture:
                 "from others. Test fewer of them together."
             )
         value = np.broadcast_to(np.asarray(value, dtype=float), len(rows))
-        if len(rows) == 1:
-            return self._single(rows, float(value[0]))
-        return self._joint(rows, value)
+        return self.single_tests(rows, value)[0] if len(rows) == 1 else self._joint(rows, value)
 
-    def _single(self, row: Array, value: float) -> WaldTest:
-        centre, spread = self.project(row)
-        z = (value - centre[:, 0]) / spread[:, 0]
-        below, above = float(special.ndtr(z).mean()), float(special.ndtr(-z).mean())
-        p_value = min(1.0, 2.0 * min(below, above))
-        root = float(-special.ndtri(max(0.5 * p_value, 1e-300)))
-        return WaldTest(statistic=root**2, degrees=1, p_value=p_value, z=root if below < above else -root)
+    def single_tests(self, contrasts: Array, values: Array) -> list[WaldTest]:
+        """The tests of contrasts (q, p) having the ``values`` (q,), each by itself."""
+        centre, spread = self.project(self._rows(contrasts))
+        z = (values - centre) / spread
+        below, above = special.ndtr(z).mean(axis=0), special.ndtr(-z).mean(axis=0)
+        return [_single(*tails) for tails in zip(below.tolist(), above.tolist(), strict=True)]
 
     def _joint(self, rows: Array, value: Array) -> WaldTest:
         centre = self.quantile(0.5, rows)
@@ -173,6 +170,13 @@ class NormalMixture:
                 f"{np.shape(contrasts)}. Give one row per contrast."
             )
         return rows
+
+
+def _single(below: float, above: float) -> WaldTest:
+    """By the tails on both sides of the value tested."""
+    p_value = min(1.0, 2.0 * min(below, above))
+    root = float(-special.ndtri(max(0.5 * p_value, 1e-300)))
+    return WaldTest(statistic=root**2, degrees=1, p_value=p_value, z=root if below < above else -root)
 
 
 def _roots(covariances: Array) -> Array:

@@ -25,7 +25,7 @@ from functools import cached_property
 
 import numpy as np
 
-from onedraw.types import Array
+from onedraw.types import AnyArray, Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,15 @@ class Rows:
         """M (B, p, p)."""
         weighted = (self.weight[:, :, None] * self.mean).transpose(0, 2, 1)
         return np.asarray(self.covariance + weighted @ self.mean)
+
+    def chosen(self, which: AnyArray) -> Rows:
+        """Members of the batch, by their places or a mask."""
+        return Rows(
+            weight=self.weight[which],
+            mean=self.mean[which],
+            covariance=self.covariance[which],
+            free=self.free,
+        )
 
     def repeated(self, times: int) -> Rows:
         """The whole batch ``times`` times over."""

@@ -138,7 +138,7 @@ class ReleasedInference:
         rows, offset = weights @ self.rows, weights @ self.offset
         ends = self._ends(weights, level)
         usual = ends if level == 0.95 else self._ends(weights, 0.95)
-        tests = [self.found.wald(row, value) for row, value in zip(rows, values - offset, strict=True)]
+        tests = self.found.law.single_tests(rows, values - offset)
         return Intervals(
             names=names,
             estimate=tuple((self.found.law.quantile(0.5, rows) + offset).tolist()),
