@@ -27,27 +27,31 @@ def table():
     }
 
 
-def of_one(values, cap=None):
-    """The mean and its squared error; of counts, the rate at which a capped Poisson count has their mean."""
-    if cap is None:
+def of_one(values, loss=None):
+    """The mean and its squared error; of counts, the rate at which the loss would find the same location."""
+    if loss is None:
         return values.mean(), values.var() / len(values)
-    k = np.arange(400)
+    (cap, cut), k = loss, np.arange(400)
+    location = optimize.brentq(lambda t: np.tanh((t - np.minimum(values, cap)) / cut).mean(), 0.0, cap)
+    score = np.tanh((location - np.minimum(k, cap)) / cut)
 
-    def capped(rate, power=1):
-        return float((stats.poisson.pmf(k, rate) * np.minimum(k, cap) ** power).sum())
+    def mean(rate, power=1):
+        return float((stats.poisson.pmf(k, rate) * score**power).sum())
 
-    rate = optimize.brentq(lambda r: capped(r) - np.minimum(values, cap).mean(), 1e-3, 50.0)
-    slope = (capped(rate + 1e-4) - capped(rate - 1e-4)) / 2e-4
-    return rate, (capped(rate, 2) - capped(rate) ** 2) / slope**2 / len(values)
+    rate = optimize.brentq(mean, 1e-3, 50.0)
+    slope = (mean(rate + 1e-4) - mean(rate - 1e-4)) / 2e-4
+    return rate, mean(rate, 2) / slope**2 / len(values)
 
 
 def textbook(values, release, second=None):
     """Estimate and standard error of a mean or rate, or of the difference of two."""
-    cap = release.statistics["cap"].values[0] if "cap" in release.statistics else None
+    loss, names = None, ("largest_count", "count_cut")
+    if names[0] in release.statistics:
+        loss = [release.statistics[name].values[0] for name in names]
     if second is None:
-        found, variance = of_one(values, cap)
+        found, variance = of_one(values, loss)
         return found, np.sqrt(variance)
-    one, other = of_one(values[second], cap), of_one(values[~second], cap)
+    one, other = of_one(values[second], loss), of_one(values[~second], loss)
     return one[0] - other[0], np.sqrt(one[1] + other[1])
 
 

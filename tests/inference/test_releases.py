@@ -16,6 +16,7 @@ from onedraw.families.categorical import contrast_basis
 from onedraw.mechanisms import TiltedFit
 from onedraw.release import Release
 from onedraw.uncertainty import inference_of, summarise
+from onedraw.uncertainty.released import released_of
 
 N, EPSILON = 8000, 200.0
 TRUTH = np.array([0.8, -0.5, 0.3])
@@ -82,6 +83,25 @@ def test_a_poisson_model_has_the_errors_of_its_likelihood_where_the_cap_hides_no
     assert (model.standard_errors_ > 0.97 * errors).all()
     np.testing.assert_allclose(model.standard_errors_, errors, rtol=0.15)
     assert (abs(model.summary().estimate - theta) < 0.7 * errors).all()
+
+
+def test_releases_of_counts_are_read_by_the_loss_that_made_them():
+    """Earlier versions capped counts and called it "cap": neither may be taken for the other."""
+    x, z = rows()
+    y = np.random.default_rng(2).poisson(np.exp(z @ TRUTH)).astype(float)
+    release = fitted(onedraw.PoissonRegressor, x, y).release_
+    cap, cut = (release.statistics[name] for name in ("largest_count", "count_cut"))
+    assert "cap" not in release.statistics
+    weight = released_of(release).weight
+    assert (weight.cap, weight.cut) == (cap.values[0], cut.values[0])
+    others = {k: v for k, v in release.statistics.items() if k not in ("largest_count", "count_cut")}
+    earlier = released_of(dataclasses.replace(release, statistics={**others, "cap": cap})).weight
+    assert (earlier.cap, earlier.cut) == (cap.values[0], None)
+    wide = {**release.statistics, "largest_count": dataclasses.replace(cap, values=(1e6,))}
+    with pytest.raises(InvalidInput, match="largest count between 1 and 1000, got 1e"):
+        released_of(dataclasses.replace(release, statistics=wide))
+    with pytest.raises(InvalidInput, match="largest_count"):
+        released_of(dataclasses.replace(release, statistics=others))
 
 
 @pytest.fixture(scope="module")
@@ -182,17 +202,18 @@ def test_robust_errors_of_classes_follow_from_the_file_and_say_what_they_are(cur
     assert total.p_value == inference_of(robust.release_).wald_test(["x0 [0]", "x0 [1]"]).p_value
 
 
-def test_robust_errors_of_counts_are_refused_because_capped_counts_that_vary_more_have_other_means():
-    """Negative binomial counts of size 3 and mean 2, capped at 4, look like Poisson ones of a lower mean."""
+def test_robust_errors_of_counts_are_refused_because_bounded_scores_of_others_have_other_means():
+    """Negative binomial counts of size 3 and mean 2 look like Poisson ones of a lower mean."""
+    k, cap, cut = np.arange(60), 4.0, 1.5
 
-    def capped(law):
-        return law.sf(np.arange(4)).sum()
+    def score(law, location):
+        return (law.pmf(k) * np.tanh((location - np.minimum(k, cap)) / cut)).sum()
 
-    seen = capped(stats.nbinom(3.0, 3.0 / 5.0))
-    poisson = optimize.brentq(lambda mean: capped(stats.poisson(mean)) - seen, 0.1, 10.0)
+    location = optimize.brentq(lambda t: score(stats.nbinom(3.0, 3.0 / 5.0), t), 0.0, cap)
+    poisson = optimize.brentq(lambda mean: score(stats.poisson(mean), location), 0.1, 10.0)
     assert np.log(2.0 / poisson) > 0.05  # an intercept has a standard error of about 0.01 at 10,000 records
     x, _ = rows()
-    with pytest.raises(InvalidInput, match="counts are capped"):
+    with pytest.raises(InvalidInput, match="the score of a count is bounded"):
         fitted(onedraw.PoissonRegressor, x, np.zeros(N), inference="robust")
 
 

@@ -116,6 +116,20 @@ def test_the_variance_of_a_poisson_score_is_at_most_its_mean_curvature():
         assert (loss.variance(eta) <= loss.mean_slope(eta) * (1.0 + 1e-9)).all()
 
 
+@pytest.mark.parametrize("dispersion", [None, 1e-3, 0.1, 3.0])
+@pytest.mark.parametrize(("cap", "cut"), [(1, 1.5), (9, 3.37), (31, 0.5)])
+def test_curvatures_of_counts_are_never_negative_by_rounding(cap, cut, dispersion):
+    """As they were at the last node of the first of these: the root of a weight was no number then."""
+    loss = CountCosh(cap=cap, cut=cut, dispersion=dispersion)
+    nodes = loss._table.nodes
+    ends = np.array([-np.inf, -1e308, 1e308, np.inf])
+    eta = np.concatenate([ends, nodes, np.nextafter(nodes, -np.inf), np.nextafter(nodes, np.inf)])
+    for y in (0.0, 1.0, float(cap), 1e300):
+        slope, curvature = loss.slope_and_curvature(np.full_like(eta, y), eta)
+        assert (curvature >= 0.0).all()
+        assert (curvature <= (1.0 - (slope / cut) ** 2) * loss.curvature_bound * (1.0 + 1e-9)).all()
+
+
 @pytest.mark.parametrize("options", [{"cap": 0}, {"cut": 0.0}, {"cut": math.inf}, {"dispersion": -1.0}])
 def test_impossible_losses_of_counts_are_refused(options):
     with pytest.raises(InvalidInput, match=next(iter(options))):

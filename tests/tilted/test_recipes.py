@@ -7,11 +7,13 @@ them is tested by itself elsewhere, so that what is left is the sum.
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from onedraw.mechanisms import Shape, TiltedFit, _for_intervals
 from onedraw.privacy import Request
 from onedraw.private import Private
-from onedraw.tilted import linear, recipes, terms
+from onedraw.tilted import linear, quantiles, recipes, terms
+from onedraw.tilted.count_loss import CountCosh
 from onedraw.tilted.recipes import RECIPES
 
 STAGES = {
@@ -70,3 +72,33 @@ def test_a_private_number_of_records_is_found_with_noise_for_all_rows_of_a_perso
         assert asked.counted(1000, np.random.default_rng(1)).at_most >= 1000
     assert 0.0 < spent < 0.2
     assert float(scale[0]) * spent == pytest.approx(rows, rel=1e-12)
+
+
+@pytest.mark.parametrize("noise", [0.001, 0.01, 0.1])
+@pytest.mark.parametrize("dispersion", [None, 1.0, 0.1])
+def test_the_cut_of_counts_is_near_the_best_one(dispersion, noise):
+    """Log means of mean 1.5 and spread 0.7; the standard error of a coefficient, sqrt(K + noise cut^2)/H, by
+    summation over all counts and quadrature over the predictor, is at most 8% above that of the best cut.
+    With a cut of one standard deviation, whatever the cap, it was 30% above at a size of 0.1."""
+    place, mass = np.polynomial.hermite_e.hermegauss(21)
+    mean, k = np.exp(1.5 + 0.7 * place), np.arange(3000)[:, None]
+    if dispersion is None:
+        law = stats.poisson(mean)
+    else:
+        law = stats.nbinom(dispersion, dispersion / (dispersion + mean))
+    each = law.pmf(k)
+    size = np.searchsorted(np.cumsum(each @ mass / mass.sum()), recipes.SIZE)
+    size = int(quantiles.SIZES[np.searchsorted(quantiles.SIZES, size)])
+    chosen = recipes.count_loss(size, noise, dispersion)
+    # d log P/d eta, of Poisson counts k - mu, of others with the size r (k - mu)/(1 + mu/r).
+    along = (k - mean) / (1.0 if dispersion is None else 1.0 + mean / dispersion)
+
+    def error(cut):
+        loss = CountCosh(cap=chosen.cap, cut=cut, dispersion=dispersion)
+        score = loss.slope(np.broadcast_to(k, each.shape).astype(float), np.log(mean))
+        information = -(mass * (each * along * score).sum(0)).sum() / mass.sum()
+        variance = (mass * (each * score**2).sum(0)).sum() / mass.sum()
+        return np.sqrt(variance + noise * cut**2) / information
+
+    best = min(error(cut) for cut in chosen.cap * np.geomspace(0.05, 2.0, 40))
+    assert error(chosen.cut) <= 1.08 * best

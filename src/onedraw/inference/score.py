@@ -13,15 +13,15 @@ V)^2 (x) z z'. H^-1 K H^-1 is at least I^-1 [Gauss, Markov] and at most (1 + m)^
 largest eigenvalue of 1 + c V [Kantorovich; Marshall & Olkin 1990]: for c = 1/2 standard errors are at most
 0.6% more, and were 0.3% more at the most in simulated tables. So K = H I^-1 H, and rows that are not normal
 cost nothing there: I is what the release shows.
-Capped counts: V = Var min(Y, cap), which is at most v for Poisson counts, as v = Cov(min(Y, cap), Y) and
-Y - min(Y, cap) grows with Y; for the negative binomial it may be more.
+*Counts*: V = E f'^2, which is at most v = E f'' for Poisson counts (``tilted.count_loss``); for the negative
+binomial it may be more.
 
 *Dispersion.* Linear regression: f' = c tanh(r/c) for residuals r that do not depend on z, so K = c^2 t M with
 t = sum omega tanh^2, a released total, and M the second moments of the rows.
 
 *Robust.* K is not taken from the model: its own noisy release is sampled like a curvature (``sampling``), as
 the moments of rows that count by their squared scores. Right for spreads that depend on the features; not for
-counts that vary more than the model says, whose capped fit is another one (``tilted.recipes``).
+counts that vary more than the model says, whose fit is another one (``tilted.recipes``).
 Of three or more classes K = sum omega^2 (s s') (x) (z z') is taken as the moments of rows of q p columns, and
 H = sum (V + c V^2) (x) z z' still from the information. Where the fit has the probabilities pi and the truth
 others, pi + d, a record's mean slope is V + c V^2 - c sum over j of pi_j (d_j - pi.d)(e_j - pi)(e_j - pi)':

@@ -3,10 +3,11 @@
 
 Read in this order: ``weights`` (rows that bound every record), ``losses`` (with ``count_loss`` and
 ``softmax_loss``; ``capped_counts`` is the law of what the first of them looks at), ``laws`` (of the tilt,
-with ``class_law`` for several classes, ``one_hot`` for columns of categories and ``norm_laws`` for both), ``calibration`` (the theorem, with ``gaussian_tilt`` for delta > 0),
-``sums`` and ``solver`` (the minimiser, certified), ``fit``;
-then ``quantiles``, ``windows`` and ``linear`` for responses without bounds, ``units`` for features without,
-and ``curvature`` for what intervals need. ``terms`` says what may be spent, and ``recipes`` on which stages.
+with ``class_law`` for several classes, ``one_hot`` for columns of categories and ``norm_laws`` for both),
+``calibration`` (the theorem, with ``gaussian_tilt`` for delta > 0), ``sums`` and ``solver`` (the minimiser,
+certified), ``fit``; then ``quantiles``, ``windows`` and ``linear`` for responses without bounds, ``units``
+for features without, and ``curvature`` for what intervals need. ``terms`` says what may be spent, and
+``recipes`` on which stages.
 """
 
 from onedraw.tilted.calibration import Calibration, calibrate

@@ -17,11 +17,11 @@ Guarantee:
     ``joint_loss(u, k)`` bounds a u + log(1 + k f'') over all real eta and all y, a = |f'|/cut.
 
 *Proof.* f'' = (1 - a^2) t'(eta) <= (1 - a^2) T, T = sup t': what is known of the log-cosh loss (``losses``)
-holds with k T in place of k. [] (Counts are whole and end at 0 and at the cap, which it does not know: with a
-cap of 1 and a cut of 1/2 scores end 4% below the cut, and curvatures at 0.56 T.) Nothing rests on what t is, only on 0 <= t' <= T: so t is a table, a cubic
-in every cell with slopes at its ends that make it increase [Fritsch & Carlson 1980], constant outside, and
-T is the largest slope of these very cubics. That the table is not exactly the root moves the mean of the
-score by less than 1e-5 of its spread.
+holds with k T in place of k. [] Nothing rests on what t is, only on 0 <= t' <= T: so t is a table, a cubic in
+every cell with slopes at its ends that make it increase [Fritsch & Carlson 1980], constant outside, and T is
+the largest slope of these very cubics. That the table is not exactly the root moves the mean of the score
+by less than 2e-5 of its spread. (Counts are whole and end at 0 and at the cap, which the bound does not use:
+with a cap of 1 and a cut of 1/2 scores end 4% below the cut, and curvatures at 0.56 T.)
 
 *What is released* of the curvature is its mean over y, a function of eta alone:
 
@@ -33,7 +33,7 @@ smaller than T at its largest, and less variable. For Poisson counts it is Cov(-
 >>> import numpy as np
 >>> loss = CountCosh(cap=6, cut=1.5)
 >>> loss.slope(np.array([0.0, 99.0]), np.array([50.0, -50.0])).round(3), round(loss.curvature_bound, 2)
-(array([ 1.499, -1.499]), 3.21)
+(array([ 1.499, -1.499]), 3.79)
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ from onedraw.types import Array
 LOWEST = -16.0
 """Predictors below count as this: of ten million such records one has an event."""
 CELL = 0.1
-"""The length of a cell, times the width 1/sqrt(cap) of the steepest part of t."""
+"""The length of a cell, times the width of the steepest part of t: the relative spread of counts near the
+cap, at most 1."""
 STEPS = 100
 
 
@@ -127,7 +128,7 @@ class CountCosh:
 
     def mean_slope(self, eta: Array) -> Array:
         """E f''."""
-        return _exact(self, eta).information
+        return self._between(self._table.information, eta)
 
     def mean(self, eta: Array) -> Array:
         """The integral of ``mean_slope`` from the left."""
@@ -136,7 +137,11 @@ class CountCosh:
 
     def variance(self, eta: Array) -> Array:
         """E f'^2."""
-        return _exact(self, eta).variance
+        return self._between(self._table.variance, eta)
+
+    def _between(self, values: Array, eta: Array) -> Array:
+        nodes = self._table.nodes
+        return np.asarray(np.maximum(CubicSpline(nodes, values)(np.clip(eta, nodes[0], nodes[-1])), 0.0))
 
     @property
     def _table(self) -> _Table:
@@ -181,12 +186,13 @@ def _exact(loss: CountCosh, eta: Array) -> _Exact:
     for _ in range(STEPS):
         score = np.tanh((place[:, None] - counts) / loss.cut)
         mean, steepness = (probability * score).sum(1), (probability * (1.0 - score * score)).sum(1)
+        steepness = np.maximum(steepness, 1e-300)  # far from all counts it may underflow
         low, high = np.where(mean < 0.0, place, low), np.where(mean < 0.0, high, place)
         newton = place - loss.cut * mean / steepness
         before, place = place, np.where((low < newton) & (newton < high), newton, 0.5 * (low + high))
         if np.abs(place - before).max() <= 1e-14 * loss.cap:
             break
-    information = -loss.cut * (change * score).sum(1)
+    information = np.maximum(-loss.cut * (change * score).sum(1), 0.0)
     variance = loss.cut**2 * (probability * score * score).sum(1)
     return _Exact(place, information / steepness, information, variance)
 
@@ -198,15 +204,18 @@ class _Table(NamedTuple):
     step: float
     cubics: Array  # (4, cells)
     steepest: float
-    information: Array  # at the nodes
+    information: Array  # at the nodes, and so is the next
+    variance: Array
 
     def at(self, eta: Array) -> tuple[Array, Array]:
         """t and t'."""
-        place = np.clip((eta - self.nodes[0]) / self.step, 0.0, self.cubics.shape[1])
-        cell = np.minimum(place.astype(np.intp), self.cubics.shape[1] - 1)
+        first, last, cells = self.nodes[0], self.nodes[-1], self.cubics.shape[1]
+        place = np.minimum((np.clip(eta, first, last) - first) / self.step, cells)
+        cell = np.minimum(place.astype(np.intp), cells - 1)
         x = place - cell
         c0, c1, c2, c3 = self.cubics.take(cell, axis=1)
-        return c0 + x * (c1 + x * (c2 + x * c3)), (c1 + x * (2.0 * c2 + x * (3.0 * c3))) / self.step
+        slope = (c1 + x * (2.0 * c2 + x * (3.0 * c3))) / self.step
+        return c0 + x * (c1 + x * (c2 + x * c3)), np.maximum(slope, 0.0)  # but for rounding it is
 
 
 @lru_cache(maxsize=64)
@@ -214,7 +223,8 @@ def _table(cap: int, cut: float, dispersion: float | None) -> _Table:
     loss, wide = CountCosh(cap=cap, cut=cut, dispersion=dispersion), 0.0 if dispersion is None else dispersion
     # Where all counts reach the cap; a negative binomial has zeros at means of any size.
     highest = math.log(cap) + (5.0 if not wide else min(5.0 + 40.0 / wide, 200.0))
-    nodes = np.linspace(LOWEST, highest, math.ceil((highest - LOWEST) * math.sqrt(cap) / CELL) + 1)
+    width = math.sqrt(min(1.0, 1.0 / cap + (1.0 / wide if wide else 0.0)))
+    nodes = np.linspace(LOWEST, highest, math.ceil((highest - LOWEST) / (CELL * width)) + 1)
     step, found = float(nodes[1] - nodes[0]), _exact(loss, nodes)
     value = np.maximum.accumulate(found.location)
     rise = np.diff(value)
@@ -223,8 +233,7 @@ def _table(cap: int, cut: float, dispersion: float | None) -> _Table:
     slope = np.clip(step * found.steepness, 0.0, most)
     first, last = slope[:-1], slope[1:]
     cubics = np.stack([value[:-1], first, 3.0 * rise - 2.0 * first - last, first + last - 2.0 * rise])
-    information = np.maximum(found.information, 0.0)
-    return _Table(nodes, step, cubics, _steepest(cubics) / step, information)
+    return _Table(nodes, step, cubics, _steepest(cubics) / step, found.information, found.variance)
 
 
 def _steepest(cubics: Array) -> float:

@@ -23,7 +23,7 @@ quantile of the counts (whatever their exposures), then a fit with the cap and t
 >>> model = RegressionModel(family=Poisson(), features=("x",))
 >>> fitted = recipe_of(model)(rows, "cube", Terms(epsilon=1.0), rng)
 >>> fitted.theta.round(1), sorted(fitted.published)
-(array([[1. , 0.5]]), ['cap', 'cut'])
+(array([[1. , 0.5]]), ['count_cut', 'largest_count'])
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ from onedraw.types import Array
 BRIER = 0.5
 """Of Brier's score in the loss of classes: the most that leaves it convex. Its score is as large as that
 of the log loss and its slope up to a quarter larger, which is a quarter less noise in units of the slope."""
+LARGEST_COUNT, COUNT_CUT = "largest_count", "count_cut"
+"""What is published of the loss of counts. Earlier versions said "cap" of another loss: whoever reads one
+must not take it for the other."""
 SIZE = 0.9
 """Of which quantile of the counts their size is: high enough to tell small means from tiny ones, and low
 enough to be found in a thousand records."""
@@ -70,10 +73,11 @@ CUT, POWER, CUTS, LEAST_CUT = 0.4, 0.4, (0.6, 3.0), 0.5
 (``Terms.noise``). It follows the cuts with the least standard errors H^-1 (K + Var b) H^-1 of simulated
 tables (three means, four sizes of the noise), which are wide minima: 20% to either side changes widths by a
 per cent. Zeros and ones are told apart by a cut of a half as well as by smaller ones."""
-CAPS = ((0.05, 1.0), (0.016, 1.25), (0.0045, 1.75), (0.0, 2.5))
-"""The cap is one more than so many times the size, by the noise from which on. A larger cap loses less, but
-the curvature of a record can be as large as the cap: so are the ridge, and the noise of what is released for
-intervals."""
+CAPS = ((0.05, 1.0, 0.4), (0.016, 1.25, 0.5), (0.0045, 1.75, 0.6), (0.0, 2.5, 1.0))
+"""By the noise from which on: the cap is one more than so many times the size, and the cut at most so much of
+the cap. A larger cap loses less, but the curvature of a record can be as large as the cap: so are the ridge,
+and the noise of what is released for intervals. Standard deviations of counts that vary far more than
+Poisson's are those of a few large ones, which the cap takes away (negative binomial of sizes below 1)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -195,7 +199,7 @@ class CountFit:
 
         def fitted(size: int, counts: Table) -> Fitted:
             loss = count_loss(size, left.noise(table.shape[1]), self.dispersion)
-            fit = OneFit(loss, published={"cap": float(loss.cap), "cut": loss.cut})
+            fit = OneFit(loss, published={LARGEST_COUNT: float(loss.cap), COUNT_CUT: loss.cut})
             return fit(counts, geometry, left, rng, also)
 
         return staged(table, SizeCounts(), chosen, fitted, rng)
@@ -205,9 +209,10 @@ def count_loss(size: int, noise: float, dispersion: float | None) -> CountCosh:
     """The loss of counts of this size (``SIZE``), by the noise of the fit."""
     mean = max(MEAN * size, LEAST_MEAN)
     spread = math.sqrt(mean if dispersion is None else mean + mean**2 / dispersion)
-    cut = min(max(CUT * noise**-POWER, CUTS[0]), CUTS[1]) * spread
-    times = next(times for least, times in CAPS if noise >= least)
-    return CountCosh(cap=math.ceil(times * size) + 1, cut=max(cut, LEAST_CUT), dispersion=dispersion)
+    times, widest = next(rule for least, *rule in CAPS if noise >= least)
+    cap = math.ceil(times * size) + 1
+    cut = min(min(max(CUT * noise**-POWER, CUTS[0]), CUTS[1]) * spread, widest * cap)
+    return CountCosh(cap=cap, cut=max(cut, LEAST_CUT), dispersion=dispersion)
 
 
 @dataclass(frozen=True)

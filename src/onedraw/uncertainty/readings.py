@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from onedraw.errors import InvalidInput
 from onedraw.families import Bernoulli, Categorical, Gaussian, NegativeBinomial, Poisson
 from onedraw.inference import (
     ClassWeight,
@@ -27,8 +28,12 @@ from onedraw.inference import (
 )
 from onedraw.release import Release
 from onedraw.tilted.linear import CUTS, REACH
+from onedraw.tilted.recipes import COUNT_CUT, LARGEST_COUNT
 from onedraw.tilted.softmax_loss import Softmax
+from onedraw.types import Array
 
+MOST = 1000
+"""Above all caps that this or an earlier version could choose."""
 USEFUL = 1.5
 """Residual scales: the longest half-width of an interval of a linear model that says something."""
 
@@ -50,6 +55,17 @@ class Reading:
     score_bound: float = 1.0
     level: float | None = 1.0
     useful: float = 3.0
+
+
+def numbers_of(release: Release, name: str, size: int) -> Array:
+    """Released numbers, as many as there have to be."""
+    found = release.statistics.get(name)
+    if found is None or len(found.values) != size:
+        raise InvalidInput(
+            f"Expected {size} released numbers {name!r} for intervals of this model, got "
+            f"{0 if found is None else len(found.values)}: the file was changed, or made by another program."
+        )
+    return found.array()
 
 
 def _brier(release: Release) -> float:
@@ -84,17 +100,25 @@ def _linear(release: Release) -> Reading:
 
 def _counts(release: Release) -> Reading:
     """With offsets the predictors of records are not those of their rows, so nothing but the released
-    curvature says how large it is: it is taken to be that at the truth. The covariance of the score, which
-    the cap makes smaller (Var min(Y, cap) <= Cov(min(Y, cap), Y) = G'), is taken to be the curvature too.
+    curvature says how large it is: it is taken to be that at the truth. The covariance of the score, which is
+    smaller (for Poisson counts E f'^2 <= E f'', ``tilted.count_loss``), is taken to be the curvature too.
     """
-    cap = int(release.statistics["cap"].values[0])
-    cut = release.statistics["cut"].values[0] if "cut" in release.statistics else None  # older: none
-    bound = float(cap) if cut is None else cut
+    if "cap" in release.statistics:  # an earlier version, whose score is as large as its cap
+        cap, cut = float(numbers_of(release, "cap", 1)[0]), None
+        bound = cap
+    else:
+        cap, cut = (float(numbers_of(release, name, 1)[0]) for name in (LARGEST_COUNT, COUNT_CUT))
+        bound = cut
+    if not 1.0 <= cap <= MOST:
+        raise InvalidInput(
+            f"Expected a largest count between 1 and {MOST}, got {cap:g}: the file was changed, or made by "
+            "another program."
+        )
     if release.model.offset is not None:
         return Reading(weight=ConstantWeight(), score_bound=bound, level=None)
     size = release.model.family.to_dict().get("dispersion")
-    weight = CountWeight(cap=cap, cut=cut, dispersion=size)
-    score = ModelScore(variance=CountVariance(cap=cap, cut=cut, dispersion=size))
+    weight = CountWeight(cap=int(cap), cut=cut, dispersion=size)
+    score = ModelScore(variance=CountVariance(cap=int(cap), cut=cut, dispersion=size))
     return Reading(weight=weight, score=score, score_bound=bound)
 
 

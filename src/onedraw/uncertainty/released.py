@@ -32,7 +32,7 @@ from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
 from onedraw.uncertainty.categories import categories_of, too_many_levels
 from onedraw.uncertainty.earlier import earlier_law
-from onedraw.uncertainty.readings import READINGS, Reading
+from onedraw.uncertainty.readings import READINGS, Reading, numbers_of
 
 LEAST_SHARE = 0.02
 """Of the rows: the least curvature of the intercept that shows that they were not weighted away."""
@@ -70,16 +70,16 @@ def released_of(release: Release) -> Released:
         raise _without_curvature(release)
     reading, size = READINGS[model.family.name](release), model.num_location
     entries = size if one_hot is None else one_hot.dim
-    found = _numbers(release, f"{before}minimiser", entries)
-    centre = _numbers(release, f"{before}centre", entries)
+    found = numbers_of(release, f"{before}minimiser", entries)
+    centre = numbers_of(release, f"{before}centre", entries)
     if one_hot is None:
         units, places = row_units(release) * reading.unit, by_predictor(release)
         theta, pulled = (found / units)[places], ((found - centre) / units)[places]
     else:  # parameters of other rows, which say the same: no feature has a unit, and there is one predictor
         theta = (found @ one_hot.frame) / reading.unit
         pulled = one_hot.back @ (found - centre) / reading.unit
-    curvature = symmetric(_numbers(release, f"{before}curvature", entries * (entries + 1) // 2))
-    diagonal_sd, offdiagonal_sd = _numbers(release, f"{before}curvature_sd", 2).tolist()
+    curvature = symmetric(numbers_of(release, f"{before}curvature", entries * (entries + 1) // 2))
+    diagonal_sd, offdiagonal_sd = numbers_of(release, f"{before}curvature_sd", 2).tolist()
     if model.feature_bounds is None and model.num_features:
         _check_units(release, curvature, diagonal_sd)
     layout = Layout(
@@ -113,18 +113,7 @@ def _one_hot(release: Release) -> OneHot | None:
     """How the rows of the fit had an entry for every category, if they had."""
     if "one_hot" not in release.statistics:
         return None
-    return OneHot.of_numbers(_numbers(release, "one_hot", release.model.num_features).tolist())
-
-
-def _numbers(release: Release, name: str, size: int) -> Array:
-    """Released numbers, as many as there have to be."""
-    found = release.statistics.get(name)
-    if found is None or len(found.values) != size:
-        raise InvalidInput(
-            f"Expected {size} released numbers {name!r} for intervals of this model, got "
-            f"{0 if found is None else len(found.values)}: the file was changed, or made by another program."
-        )
-    return found.array()
+    return OneHot.of_numbers(numbers_of(release, "one_hot", release.model.num_features).tolist())
 
 
 def _robust(release: Release, reading: Reading, layout: Layout) -> ScoreLaw | None:
