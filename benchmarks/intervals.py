@@ -2,11 +2,12 @@
 """Coverage, width and share of intervals from a tilted fit and its noisy curvature, release by release.
 
 Every release is made by the estimators as a user would make it, under pure epsilon and replace-one, with
-``TiltedFit(inference=True)``; everything else is the package's default. One line of JSON per release is
-appended to a file, so a run can be stopped and resumed; the tables are made from the file.
+``TiltedFit(inference=True)``; everything else is the package's default. One line for every batch of releases
+is appended to a file (``_batches``), so a run can be stopped and resumed, by several processes with cells of
+their own; the tables are made from the file. That of the study is kept beside this one.
 
-    python benchmarks/intervals.py --grid study --repeats 500 --out intervals.jsonl
-    python benchmarks/intervals.py --out intervals.jsonl --table           # or --write, into the page
+    python benchmarks/intervals.py --grid study --repeats 500 --models poisson
+    python benchmarks/intervals.py --grid study --table           # or --write, into the page
 
 Rules frozen before the run: the priors, the sampler's schedule, the budget shares and the refusals are
 constants of the package; this file sets none of them. The designs (``_interval_designs``) and the grid below
@@ -22,16 +23,16 @@ grid "categories" has a declared column of 3 to 20 categories (``_category_desig
 from __future__ import annotations
 
 import argparse
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import _batches
 import numpy as np
+from _batches import Batch, Together, by_cell, design_effect
 from _interval_designs import BOUNDED, LAWS, MODELS, Cell, Table, simulate
 from _table import markdown, write_section
-from scipy import stats
 
 import onedraw
 from onedraw.errors import InvalidInput
@@ -68,8 +69,8 @@ STUDIED = ("logistic", "linear", "poisson", "softmax")
 OPTIONS = {"private": {"neighbours": "add_remove"}, "clustered": {"rows_per_person": 2}}
 ROBUST = ("spreading",)
 """The settings with robust errors; overdispersed counts had them once, and are refused them since."""
-BATCH = 20
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "uncertainty.md"
+KEPT = Path(__file__).resolve().with_suffix(".csv")
 AIM = (0.93, 0.98)
 
 
@@ -190,89 +191,44 @@ def rate(cell: str) -> float:
     return int(n) * float(epsilon) / Cell(model, law, int(n), int(d), float(epsilon)).parameters
 
 
-def clopper_pearson(hits: float, size: float) -> tuple[float, float]:
-    """The exact 95% interval of a proportion; sizes need not be whole."""
-    low = stats.beta.ppf(0.025, hits, size - hits + 1.0) if hits > 0.0 else 0.0
-    high = stats.beta.ppf(0.975, hits + 1.0, size - hits) if hits < size else 1.0
-    return float(low), float(high)
-
-
-def design_effect(given: list[dict]) -> float:
-    """How many times more the shares of releases vary about those of their cells than if every interval were
-    a trial of its own: intervals of one release share its noise. At least 1; all cells together."""
-    spread = expected = 0.0
-    for rs in by_cell(given).values():
-        if len(rs) > 1:
-            shares = np.array([np.mean(r["covered"]) for r in rs])
-            mean, size = shares.mean(), len(rs[0]["covered"])
-            spread += float(((shares - mean) ** 2).sum())
-            expected += (len(rs) - 1) * mean * (1.0 - mean) / size
-    return max(1.0, spread / expected) if expected > 0.0 else 1.0
-
-
-def by_cell(records: list[dict]) -> dict[str, list[dict]]:
-    found = defaultdict(list)
-    for r in records:
-        found[r["cell"]].append(r)
-    return dict(found)
-
-
-def coverage(given: list[dict], effect: float) -> tuple[float, float, float]:
-    """The share of intervals that held the truth, and its Clopper-Pearson interval at the effective size."""
-    held = [v for r in given for v in r["covered"]]
-    size = len(held) / effect
-    return (float(np.mean(held)), *clopper_pearson(float(np.mean(held)) * size, size))
-
-
-def size_of(given: list[dict], test: str) -> str:
-    low, high = clopper_pearson(sum(r[test] < 0.05 for r in given), len(given))
-    return f"{np.mean([r[test] < 0.05 for r in given]):.3f} ({low:.3f}, {high:.3f})"
-
-
-def table(records: list[dict]) -> str:
+def table(batches: list[Batch]) -> str:
     """One line a cell; "low" and "high" mark a coverage that is outside the aim by more than chance."""
-    effect, lines = design_effect([r for r in records if r["given"]]), []
-    for name, mine in by_cell(records).items():
-        given = [r for r in mine if r["given"]]
-        line = [*name.split(), f"{rate(name):.0f}", str(len(mine)), f"{len(given) / len(mine):.2f}"]
-        if given:
-            value, low, high = coverage(given, effect)
+    effect, lines = design_effect(batches), []
+    for name, mine in by_cell(batches).items():
+        line = [*name.split(), f"{rate(name):.0f}", str(mine.releases), f"{mine.given / mine.releases:.2f}"]
+        if mine.given:
+            value, low, high = mine.coverage(effect)
             outside = "low" if high < AIM[0] else "high" if low > AIM[1] else ""
-            plain = np.sqrt(np.mean([r["plain"] for r in given]))
             line += [
                 f"{value:.3f}",
                 f"({low:.3f}, {high:.3f}) {outside}".rstrip(),
-                f"{np.median([r['width'] for r in given]):.2f}",
-                f"{np.mean([r['joint'] < 0.05 for r in given]):.3f}",
-                f"{np.mean([r['sum'] < 0.05 for r in given]):.3f}",
-                *(f"{np.sqrt(np.mean([r[k] for r in given])) / plain:.2f}" for k in ("estimate", "raw")),
+                f"{mine.width:.2f}",
+                *(f"{mine.size(test)[0]:.3f}" for test in ("joint", "sum")),
+                *(f"{mine.error(name):.2f}" for name in ("estimate", "raw")),
             ]
         lines.append(line + ["-"] * (15 - len(line)))
     header = ["model", "law", "n", "features", "epsilon", "n eps/p", "releases", "given", "coverage"]
     return markdown([*header, "95% of it", "width", "joint", "sum", "estimate", "released"], lines)
 
 
-def pooled(records: list[dict]) -> str:
+def pooled(batches: list[Batch]) -> str:
     """By model: cells within the aim, pooled coverage, sizes of tests, cells given above n eps = 1,000 p."""
-    effect, lines = design_effect([r for r in records if r["given"]]), []
-    models = [m for m in MODELS if any(r["cell"].startswith(m) for r in records)]
+    effect, lines = design_effect(batches), []
+    models = [m for m in MODELS if any(b.cell.startswith(m) for b in batches)]
     for model in [*models, "all"]:
-        cells = by_cell([r for r in records if model == "all" or r["cell"].startswith(model)])
-        held = {c: [r for r in rs if r["given"]] for c, rs in cells.items()}
-        given = [r for rs in held.values() for r in rs]
-        found = {c: coverage(rs, effect) for c, rs in held.items() if rs}
-        rich = [c for c in cells if rate(c) >= 1000]
-        often = sum(len(held[c]) >= 0.5 * len(cells[c]) for c in rich)
-        line = [model, str(len(cells)), str(sum(map(len, cells.values()))), str(len(given))]
-        if given:
-            value, low, high = coverage(given, effect)
+        mine = [b for b in batches if model == "all" or b.cell.startswith(model)]
+        cells, total = by_cell(mine), Together(mine)
+        found = [cell.coverage(effect) for cell in cells.values() if cell.given]
+        rich = [cell for name, cell in cells.items() if rate(name) >= 1000]
+        often = sum(cell.given >= 0.5 * cell.releases for cell in rich)
+        line = [model, str(len(cells)), str(total.releases), str(total.given)]
+        if total.given:
             line += [
-                f"{value:.3f} ({low:.3f}, {high:.3f})",
-                f"{sum(AIM[0] <= v[0] <= AIM[1] for v in found.values())} of {len(found)}",
-                f"{sum(v[2] < AIM[0] for v in found.values())}, {sum(v[1] > AIM[1] for v in found.values())}",
+                "{:.3f} ({:.3f}, {:.3f})".format(*total.coverage(effect)),
+                f"{sum(AIM[0] <= v[0] <= AIM[1] for v in found)} of {len(found)}",
+                f"{sum(v[2] < AIM[0] for v in found)}, {sum(v[1] > AIM[1] for v in found)}",
                 f"{often} of {len(rich)}",
-                size_of(given, "joint"),
-                size_of(given, "sum"),
+                *("{:.3f} ({:.3f}, {:.3f})".format(*total.size(test)) for test in ("joint", "sum")),
             ]
         lines.append(line + ["-"] * (10 - len(line)))
     header = ["model", "cells", "releases", "given", "coverage", "cells in [.93, .98]"]
@@ -284,43 +240,43 @@ def pooled(records: list[dict]) -> str:
     return f"{markdown([*header, 'test of a sum'], lines)}\n\n{note}"
 
 
-def read(path: Path) -> list[dict]:
-    """The records of a file, each once: a run that was cut short may have been repeated."""
-    found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    return list({(r["cell"], r["seed"], r["repeat"]): r for r in found}.values())
+def kept(path: Path, wanted: list[Cell]) -> list[Batch]:
+    """The batches of a file, cells in the order of the grid."""
+    found, order = _batches.read(path), [cell.name for cell in wanted]
+    last = len(order)
+    return sorted(found, key=lambda b: (order.index(b.cell) if b.cell in order else last, b.first))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--grid", choices=(*SIZES, "categories"), default="smoke")
+    parser.add_argument("--models", nargs="*", choices=MODELS, default=MODELS)
     parser.add_argument("--cell", nargs="*", help="cells by name instead: 'linear ar 3000 10 1'")
-    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=_batches.SIZE)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("intervals.jsonl"))
+    parser.add_argument("--out", type=Path, help="the study's own file by default, else intervals.csv")
     parser.add_argument("--table", action="store_true", help="print the tables of the file and stop")
     parser.add_argument("--write", action="store_true", help="write the tables of the file into the page")
     arguments = parser.parse_args()
+    whole = cells(arguments.grid)
+    path = arguments.out or (KEPT if arguments.grid == "study" else Path("intervals.csv"))
     if not (arguments.table or arguments.write):
-        wanted = cells(arguments.grid)
+        wanted = [cell for cell in whole if cell.model in arguments.models]
         if arguments.cell:
             words = [name.split() for name in arguments.cell]
             wanted = [Cell(model, law, int(n), int(d), float(epsilon)) for model, law, n, d, epsilon in words]
-        done = {(r["cell"], r["seed"], r["repeat"]) for r in read(arguments.out)}
-        for first in range(0, arguments.repeats, BATCH):
+        done = _batches.done(_batches.read(path))
+        for first in range(0, arguments.repeats, _batches.SIZE):
             for cell in wanted:
-                repeats = range(first, min(first + BATCH, arguments.repeats))
-                if (cell.name, arguments.seed, repeats[-1]) in done:
-                    continue
-                with arguments.out.open("a", encoding="utf-8") as file:
-                    file.writelines(
-                        json.dumps(record) + "\n" for record in run(cell, arguments.seed, repeats)
-                    )
-    records = read(arguments.out)
-    print(pooled(records), table(records), sep="\n\n")
+                repeats = range(first, min(first + _batches.SIZE, arguments.repeats))
+                if (cell.name, arguments.seed, repeats[-1]) not in done:
+                    _batches.append(path, Batch.of(run(cell, arguments.seed, repeats)))
+    batches = kept(path, whole)
+    print(pooled(batches), table(batches), sep="\n\n")
     if arguments.write:
         section = "categories" if arguments.grid == "categories" else "intervals"
-        write_section(PAGE, f"{section}-pooled", pooled(records))
-        write_section(PAGE, section, table(records))
+        write_section(PAGE, f"{section}-pooled", pooled(batches))
+        write_section(PAGE, section, table(batches))
 
 
 if __name__ == "__main__":

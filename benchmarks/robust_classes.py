@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robust and model-based errors of three classes, where the model holds and where it does not.
 
-    python benchmarks/robust_classes.py --repeats 60 --out robust_classes.jsonl
-    python benchmarks/robust_classes.py --out robust_classes.jsonl --table         # or --write, into the page
+    python benchmarks/robust_classes.py --repeats 60 --out robust_classes.csv
+    python benchmarks/robust_classes.py --out robust_classes.csv --table         # or --write, into the page
 
 Every release is made as a user would make it, at epsilon 3 under replace-one, with
 ``TiltedFit(inference="robust")``. Both kinds of errors are read from it, those of the model as if there were
-no products of scores. One line of JSON for each is appended, so a run can be stopped and resumed.
+no products of scores. A line for every batch is appended (``_batches``), so a run can be stopped and resumed.
 
 Frozen before the run: the cells below, four sets of coefficients a cell that releases take by turns, and the
 rule. Robust errors of classes stay offered if in no cell coverage is below 0.93 by more than chance (the
@@ -25,14 +25,14 @@ over their law. They also give the non-private sandwich, from the slope and the 
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+import _batches
 import numpy as np
+from _batches import Batch, by_cell, design_effect
 from _table import markdown, write_section
-from intervals import by_cell, coverage, design_effect, read
 from scipy.special import ndtri, softmax
 from scipy.stats import qmc
 
@@ -187,19 +187,17 @@ def judged(cell: Cell, errors: str, k: int, made: Release, found: Inference) -> 
     }
 
 
-def table(records: list[dict]) -> str:
+def table(batches: list[Batch]) -> str:
     """One line a cell and kind of errors."""
     lines = []
     for errors in ("model", "robust"):
-        mine = [r for r in records if r["cell"].endswith(errors)]
-        effect = design_effect([r for r in mine if r["given"]])
+        mine = [b for b in batches if b.cell.endswith(errors)]
+        effect = design_effect(mine)
         for name, each in by_cell(mine).items():
-            given = [r for r in each if r["given"]]
-            line = [*name.split(), str(len(each)), f"{len(given) / len(each):.2f}"]
-            if given:
-                held, low, high = coverage(given, effect)
-                width = np.median([r["width"] for r in given])
-                line += [f"{held:.3f}", f"({low:.3f}, {high:.3f})", f"{width:.2f}"]
+            line = [*name.split(), str(each.releases), f"{each.given / each.releases:.2f}"]
+            if each.given:
+                held, low, high = each.coverage(effect)
+                line += [f"{held:.3f}", f"({low:.3f}, {high:.3f})", f"{each.width:.2f}"]
             lines.append(line + ["-"] * (10 - len(line)))
     lines.sort(key=lambda line: line[:4])
     header = ["responses", "law", "n", "features", "errors", "releases", "given", "coverage", "95% of it"]
@@ -212,23 +210,24 @@ def main() -> None:
     parser.add_argument(
         "--cell", nargs="*", type=int, choices=range(len(CELLS)), help="some cells, by number"
     )
-    parser.add_argument("--out", type=Path, default=Path("robust_classes.jsonl"))
+    parser.add_argument("--out", type=Path, default=Path("robust_classes.csv"))
     parser.add_argument("--table", action="store_true", help="print the table of the file and stop")
     parser.add_argument("--write", action="store_true", help="write the table of the file into the page")
     arguments = parser.parse_args()
     if not (arguments.table or arguments.write):
-        done = {(r["cell"], r["repeat"]) for r in read(arguments.out)}
+        done = _batches.done(_batches.read(arguments.out))
         for first in range(0, arguments.repeats, BATCH):
             for cell in CELLS if arguments.cell is None else [CELLS[i] for i in arguments.cell]:
                 repeats = range(first, min(first + BATCH, arguments.repeats))
-                if (f"{cell.name} robust", repeats[-1]) in done:
+                if (f"{cell.name} robust", 0, repeats[-1]) in done:
                     continue
-                with arguments.out.open("a", encoding="utf-8") as file:
-                    file.writelines(json.dumps(record) + "\n" for record in run(cell, repeats))
-    records = read(arguments.out)
-    print(table(records))
+                records = run(cell, repeats)
+                for name in dict.fromkeys(r["cell"] for r in records):
+                    _batches.append(arguments.out, Batch.of([r for r in records if r["cell"] == name]))
+    batches = _batches.read(arguments.out)
+    print(table(batches))
     if arguments.write:
-        write_section(PAGE, "robust-classes", table(records))
+        write_section(PAGE, "robust-classes", table(batches))
 
 
 if __name__ == "__main__":
