@@ -68,11 +68,13 @@ NATS_SIZE = 200.0
 MEAN, LEAST_MEAN = 0.42, 0.1
 """Of counts, relative to their size: where log means vary by 0.7, a size of 3, 5 and 12 has 0.43, 0.42 and
 0.47. Where nine of ten are zero, it is some number below."""
-CUT, POWER, CUTS, LEAST_CUT = 0.4, 0.4, (0.6, 3.0), 0.5
+CUT, POWER, CUTS, LEAST_CUT = 0.4, 0.4, (0.6, 16.0), 0.5
 """The cut in standard deviations of the counts, CUT noise^-POWER within CUTS, by the noise of the fit
-(``Terms.noise``). It follows the cuts with the least standard errors H^-1 (K + Var b) H^-1 of simulated
-tables (three means, four sizes of the noise), which are wide minima: 20% to either side changes widths by a
-per cent. Zeros and ones are told apart by a cut of a half as well as by smaller ones."""
+(``Terms.noise``). Up to three it follows the cuts with the least standard errors H^-1 (K + Var b) H^-1 of
+simulated tables (three means, four sizes of the noise), which are wide minima: 20% to either side changes
+widths by a per cent. Where noise is small they grow on, for a per cent: of counts that vary more than the
+model says a bounded score finds a lower mean than theirs, the less so the larger the cut. Zeros and ones are
+told apart by a cut of a half as well as by smaller ones."""
 CAPS = ((0.05, 1.0, 0.4), (0.016, 1.25, 0.5), (0.0045, 1.75, 0.6), (0.0, 2.5, 1.0))
 """By the noise from which on: the cap is one more than so many times the size, and the cut at most so much of
 the cap. A larger cap loses less, but the curvature of a record can be as large as the cap: so are the ridge,
