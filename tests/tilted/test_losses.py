@@ -118,12 +118,14 @@ def test_the_variance_of_a_poisson_score_is_at_most_its_mean_curvature():
 
 @pytest.mark.parametrize("dispersion", [None, 1e-3, 0.1, 3.0])
 @pytest.mark.parametrize(("cap", "cut"), [(1, 1.5), (9, 3.37), (31, 0.5)])
-def test_curvatures_of_counts_are_never_negative_by_rounding(cap, cut, dispersion):
-    """As they were at the last node of the first of these: the root of a weight was no number then."""
+def test_curvatures_of_counts_are_within_their_bounds_between_nodes_and_beyond(cap, cut, dispersion):
+    """They were negative by rounding at the last node of the first of these: then the root of a weight was no
+    number."""
     loss = CountCosh(cap=cap, cut=cut, dispersion=dispersion)
     nodes = loss._table.nodes
     ends = np.array([-np.inf, -1e308, 1e308, np.inf])
-    eta = np.concatenate([ends, nodes, np.nextafter(nodes, -np.inf), np.nextafter(nodes, np.inf)])
+    within = (nodes[:-1, None] + np.diff(nodes)[:, None] * np.linspace(0.0, 1.0, 11)).ravel()
+    eta = np.concatenate([ends, within, np.nextafter(nodes, -np.inf), np.nextafter(nodes, np.inf)])
     for y in (0.0, 1.0, float(cap), 1e300):
         slope, curvature = loss.slope_and_curvature(np.full_like(eta, y), eta)
         assert (curvature >= 0.0).all()
