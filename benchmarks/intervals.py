@@ -70,7 +70,8 @@ OPTIONS = {"private": {"neighbours": "add_remove"}, "clustered": {"rows_per_pers
 ROBUST = ("spreading",)
 """The settings with robust errors; overdispersed counts had them once, and are refused them since."""
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "uncertainty.md"
-KEPT = Path(__file__).resolve().with_suffix(".csv")
+KEPT = {"study": "intervals", "categories": "categories"}
+"""The grids that are kept, and the sections of the page: their files stand beside this one."""
 AIM = (0.93, 0.98)
 
 
@@ -254,12 +255,13 @@ def main() -> None:
     parser.add_argument("--cell", nargs="*", help="cells by name instead: 'linear ar 3000 10 1'")
     parser.add_argument("--repeats", type=int, default=_batches.SIZE)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="the study's own file by default, else intervals.csv")
+    parser.add_argument("--out", type=Path, help="smoke.csv, or what is kept of the grid beside this script")
     parser.add_argument("--table", action="store_true", help="print the tables of the file and stop")
     parser.add_argument("--write", action="store_true", help="write the tables of the file into the page")
     arguments = parser.parse_args()
     whole = cells(arguments.grid)
-    path = arguments.out or (KEPT if arguments.grid == "study" else Path("intervals.csv"))
+    section = KEPT.get(arguments.grid)
+    path = arguments.out or (Path(__file__).with_name(f"{section}.csv") if section else Path("smoke.csv"))
     if not (arguments.table or arguments.write):
         wanted = [cell for cell in whole if cell.model in arguments.models]
         if arguments.cell:
@@ -273,8 +275,7 @@ def main() -> None:
                     _batches.append(path, Batch.of(run(cell, arguments.seed, repeats)))
     batches = kept(path, whole)
     print(pooled(batches), table(batches), sep="\n\n")
-    if arguments.write:
-        section = "categories" if arguments.grid == "categories" else "intervals"
+    if arguments.write and section:
         write_section(PAGE, f"{section}-pooled", pooled(batches))
         write_section(PAGE, section, table(batches))
 

@@ -26,8 +26,9 @@ Everything is batched over the leading axis. Parameters are (q, p) row by row, t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,7 +37,7 @@ from onedraw.families.categorical import contrast_basis
 from onedraw.inference.information import Information, or_nan, to_probabilities
 from onedraw.inference.nodes import nodes
 from onedraw.inference.rows import Rows, RowsGradient
-from onedraw.types import Array
+from onedraw.types import AnyArray, Array
 
 NODES = 256
 PER_COLUMN, PER_CELL = 8, 32
@@ -62,12 +63,12 @@ class ClassWeight:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassRowLaw:
-    """A batch (B) of laws of rows at parameters (q p,), the score that of a fit at ``fitted``."""
+    """A batch (B) of laws of rows at parameters (q p,), the score that of a fit at those of ``scores``."""
 
     weight: ClassWeight
     rows: Rows
     theta: Array  # (B, q p)
-    fitted: Array  # (B, q p)
+    scores: Scores
 
     @property
     def curvature(self) -> Array:
@@ -82,7 +83,12 @@ class ClassRowLaw:
     @property
     def score(self) -> Array:
         """E (1 + c V) B' pi (x) z (B, q p), V at the parameters of the fit and pi at ``theta``."""
-        return np.concatenate([block.score() for block in self._blocks])
+        return self.scores.at(self.theta)
+
+    def at(self, theta: Array, which: AnyArray) -> ClassRowLaw:
+        """Some members of the batch, by a mask, at other parameters (n, q p)."""
+        rows, scores = self.rows.chosen(which), self.scores.chosen(which)
+        return ClassRowLaw(weight=self.weight, rows=rows, theta=theta, scores=scores)
 
     def pullback(self, gradient: Array) -> RowsGradient:
         """The derivatives by the law of the rows from the symmetric d l/d curvature (B, q p, q p)."""
@@ -92,67 +98,80 @@ class ClassRowLaw:
     def _information(self) -> Information:
         return Information(classes=self.weight.classes, rows=self.rows, theta=self.theta)
 
-    @cached_property
-    def _factor(self) -> Array:
-        """Of the free columns (B, f, f)."""
-        return or_nan(np.linalg.cholesky, self.rows.covariance[:, self.rows.free, self.rows.free])
-
-    @cached_property
-    def _points(self) -> Array:
-        """The nodes (N, f) of every cell."""
-        return nodes(self._factor.shape[1], max(PER_CELL, self._count // self.rows.weight.shape[1]))
-
-    @property
-    def _count(self) -> int:
-        return max(NODES, PER_COLUMN * self.rows.size)
-
-    @cached_property
-    def _blocks(self) -> list[_Block]:
-        theta, fitted = (each.reshape(len(each), -1, self.rows.size) for each in (self.theta, self.fitted))
-        points, out = self._points, []
-        for rows in _slices(len(theta)):
-            weight, mean = self.rows.weight[rows], self.rows.mean[rows]
-            places = np.repeat(mean.transpose(0, 2, 1), len(points), axis=2)
-            places[:, self.rows.free] += np.tile(self._factor[rows] @ points.T, weight.shape[1])
-            mass = np.repeat(weight, len(points), axis=1) / len(points)
-            each = {"theta": theta[rows], "fitted": fitted[rows]}
-            out.append(_Block(weight=self.weight, rows=places, mass=mass, **each))
-        return out
-
-
-def _slices(batch: int) -> list[slice]:
-    return [slice(first, first + BLOCK) for first in range(0, batch, BLOCK)]
-
 
 @dataclass(frozen=True, kw_only=True)
-class _Block:
-    """Rows at every node, which come last in every array, for so few of a batch that they fit a cache."""
+class Scores:
+    """Mean scores of ``members`` of a batch of laws of rows, for a fit at ``fitted`` (B, q p).
+
+    What the scores at all parameters share, rows at nodes and the probabilities of the fit, is computed once.
+    """
 
     weight: ClassWeight
-    rows: Array  # (b, p, N)
-    mass: Array  # (b, N)
-    theta: Array  # (b, q, p)
-    fitted: Array  # (b, q, p)
+    rows: Rows
+    fitted: Array
+    members: AnyArray  # places in the batch
 
-    def score(self) -> Array:
-        scored = self._at(self.theta)
-        if self.weight.brier:
-            fitted = self._at(self.fitted)
-            scored = scored + self.weight.brier * fitted * (scored - (fitted * scored).sum(1, keepdims=True))
-        found = (self._basis.T @ scored * self.mass[:, None]) @ self.rows.transpose(0, 2, 1)
-        return np.asarray(found).reshape(len(found), -1)
+    def chosen(self, which: AnyArray) -> Scores:
+        """Some of the members, by a mask."""
+        out = replace(self, members=self.members[which])
+        out.__dict__["_nodes"] = self._nodes
+        return out
+
+    def at(self, theta: Array) -> Array:
+        """E (1 + c V) B' pi (x) z (n, q p) at parameters (n, q p) of the members."""
+        nodes, out = self._nodes, np.empty_like(theta)
+        for some in _slices(len(theta)):
+            which = self.members[some]
+            scored = self._probabilities(theta[some], nodes.places[which])
+            if self.weight.brier:
+                fitted = nodes.fitted[which]
+                spread = fitted * (scored - (fitted * scored).sum(1, keepdims=True))
+                scored = scored + self.weight.brier * spread
+            scored = (self._basis.T @ scored) * nodes.mass[which][:, None]
+            out[some] = (scored @ nodes.places[which].transpose(0, 2, 1)).reshape(len(which), -1)
+        return out
 
     @property
     def _basis(self) -> Array:
         return contrast_basis(self.weight.classes)
 
-    def _at(self, theta: Array) -> Array:
-        """Probabilities (b, K, N)."""
-        return to_probabilities((self._basis @ theta) @ self.rows, axis=1)
+    def _probabilities(self, theta: Array, places: Array) -> Array:
+        """(b, K, N) of rows (b, p, N) with parameters (b, q p)."""
+        logits = (self._basis @ theta.reshape(len(theta), -1, self.rows.size)) @ places
+        return to_probabilities(logits, axis=1)
+
+    @cached_property
+    def _nodes(self) -> _Nodes:
+        cells, size = self.rows.weight.shape[1], self.rows.size
+        free, batch = self.rows.free, len(self.rows)
+        factor = or_nan(np.linalg.cholesky, self.rows.covariance[:, free, free])
+        points = nodes(factor.shape[2], max(PER_CELL, max(NODES, PER_COLUMN * size) // cells))
+        places = np.repeat(self.rows.mean.transpose(0, 2, 1), len(points), axis=2)
+        fitted = np.empty((batch, self.weight.classes, places.shape[2] if self.weight.brier else 0))
+        for some in _slices(batch):
+            places[some, free] += np.tile(factor[some] @ points.T, cells)
+            if self.weight.brier:
+                fitted[some] = self._probabilities(self.fitted[some], places[some])
+        return _Nodes(places, np.repeat(self.rows.weight, len(points), axis=1) / len(points), fitted)
+
+
+class _Nodes(NamedTuple):
+    """Rows at every node, which come last in every array."""
+
+    places: Array  # (B, p, N)
+    mass: Array  # (B, N)
+    fitted: Array  # (B, K, N), of no nodes without Brier's score
+
+
+def _slices(batch: int) -> list[slice]:
+    """So few of a batch that what is computed of them fits a cache."""
+    return [slice(first, first + BLOCK) for first in range(0, batch, BLOCK)]
 
 
 def class_row_law(
     weight: ClassWeight, rows: Rows, theta: Array, fitted: Array | None = None
 ) -> ClassRowLaw:
     """The law of ``rows`` at ``theta`` (B, q p), as ``curvature.row_law``."""
-    return ClassRowLaw(weight=weight, rows=rows, theta=theta, fitted=theta if fitted is None else fitted)
+    fitted, members = theta if fitted is None else fitted, np.arange(len(theta))
+    scores = Scores(weight=weight, rows=rows, fitted=fitted, members=members)
+    return ClassRowLaw(weight=weight, rows=rows, theta=theta, scores=scores)

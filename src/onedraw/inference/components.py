@@ -45,6 +45,9 @@ LONGEST = 2.0
 FARTHEST = 10.0
 """The farthest a solution may be, in the same units. Under a tilt that no parameters explain, as where it
 asks for more events than a category has records, there is none: then it is far, its curvature a number."""
+RENEWED = 2
+"""So many steps have a derivative of their own, of classes, of which it is not exact; the others have the
+last of these."""
 SETTLED = 1e-6
 """Steps shorter than this end the iteration."""
 
@@ -94,26 +97,25 @@ def solved(
 
     ``shift`` (B, n) is R (theta^ - theta_0) + b; ``ratio`` is G where the curvature is not that of the rows.
     """
-    law = row_law(weight, rows, theta)
+    law = of_all = row_law(weight, rows, theta)
+    slope, exact = law.jacobian, not isinstance(weight, ClassWeight)
     if ratio is not None:
-        factor = np.linalg.cholesky(law.jacobian)
+        factor = np.linalg.cholesky(slope)
         shift = (factor @ np.linalg.solve(ratio, np.linalg.solve(factor, shift[:, :, None])))[:, :, 0]
     target = law.score + shift / count[:, None]
-    point, open_ = theta.copy(), np.arange(len(theta))
-    mine, start, wanted = rows, theta, target
-    for _ in range(ITERATIONS):
-        gap = (wanted - law.score)[:, :, None]
-        step = np.asarray(np.linalg.solve(law.jacobian, gap)[:, :, 0], dtype=np.float64)
-        length = _length(step, mine)
+    point, start, open_ = theta.copy(), theta, np.arange(len(theta))
+    for i in range(ITERATIONS):
+        step = np.asarray(np.linalg.solve(slope, (target - law.score)[:, :, None])[:, :, 0])
+        length = _length(step, law.rows)
         way = point[open_] - start + step * np.minimum(1.0, LONGEST / length)[:, None]
-        point[open_] = start + way * np.minimum(1.0, FARTHEST / _length(way, mine))[:, None]
+        point[open_] = start + way * np.minimum(1.0, FARTHEST / _length(way, law.rows))[:, None]
         far = length >= SETTLED
         if not far.any():
             break
-        if not far.all():
-            open_, mine, start, wanted = open_[far], mine.chosen(far), start[far], wanted[far]
-        law = row_law(weight, mine, point[open_], fitted=start)
-    law = row_law(weight, rows, point, fitted=theta)
+        open_, start, target = open_[far], start[far], target[far]
+        law = law.at(point[open_], far)
+        slope = law.jacobian if exact or i < RENEWED else slope[far]
+    law = of_all.at(point, np.ones(len(point), dtype=bool))
     return Solved(point=point, law=law, count=count, ratio=ratio)
 
 

@@ -33,13 +33,14 @@ import numpy as np
 from onedraw.inference.classes import ClassRowLaw, ClassWeight, class_row_law
 from onedraw.inference.rows import Rows, RowsGradient
 from onedraw.inference.weight import Weight
-from onedraw.types import Array
+from onedraw.types import AnyArray, Array
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowLaw:
     """A batch (B) of laws of rows at parameters theta, with the normal means of the weight in every cell."""
 
+    weight: Weight
     rows: Rows
     theta: Array  # (B, p)
     slope: Array  # (B, p), s = Sigma theta
@@ -70,6 +71,10 @@ class RowLaw:
         before, e0, *_ = self.rows.weight * self.means
         return np.asarray((before[:, None] @ self.rows.mean)[:, 0] + e0.sum(1)[:, None] * self.slope)
 
+    def at(self, theta: Array, which: AnyArray) -> RowLaw:
+        """Some members of the batch, by a mask, at other parameters (n, p)."""
+        return _row_law(self.weight, self.rows.chosen(which), theta)
+
     def pullback(self, gradient: Array) -> RowsGradient:
         """The derivatives by the law of the rows from the symmetric d l/d curvature, G (B, p, p).
 
@@ -97,18 +102,20 @@ class RowLaw:
         )
 
 
-def row_law(
-    weight: Weight | ClassWeight, rows: Rows, theta: Array, *, fitted: Array | None = None
-) -> RowLaw | ClassRowLaw:
-    """The law of ``rows`` at ``theta`` (B, p); several classes have parameters (B, q p).
+def row_law(weight: Weight | ClassWeight, rows: Rows, theta: Array) -> RowLaw | ClassRowLaw:
+    """The law of ``rows`` at ``theta`` (B, p), of several classes (B, q p), the parameters of a fit.
 
-    ``fitted`` are the parameters of the fit whose score is meant, ``theta`` itself by default; with one
-    predictor the score is taken as a function of ``theta`` alone.
+    ``at`` moves the truth to other parameters. With one predictor the score is taken as a function of those
+    alone; of classes it remains that of the fit.
     """
     if isinstance(weight, ClassWeight):
-        return class_row_law(weight, rows, theta, fitted)
+        return class_row_law(weight, rows, theta)
+    return _row_law(weight, rows, theta)
+
+
+def _row_law(weight: Weight, rows: Rows, theta: Array) -> RowLaw:
     slope = (rows.covariance @ theta[:, :, None])[:, :, 0]
     centre = (rows.mean @ theta[:, :, None])[:, :, 0]
     variance = np.broadcast_to((slope * theta).sum(1, keepdims=True), centre.shape)
     means = weight.normal_means(centre.ravel(), variance.ravel()).reshape(6, *centre.shape)
-    return RowLaw(rows=rows, theta=theta, slope=slope, means=means)
+    return RowLaw(weight=weight, rows=rows, theta=theta, slope=slope, means=means)

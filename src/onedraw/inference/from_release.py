@@ -171,7 +171,7 @@ def _weight(releases: Sequence[Released]) -> Weight | ClassWeight:
 def _mix(released: Released, space: RowSpace, draws: Array, rng: np.random.Generator) -> Inference:
     point = space.read(draws.reshape(-1, space.size))
     order, half = released.order, TILTS * len(point.log_count)
-    tilt = np.stack([released.tilt.sample(rng) for _ in range(half)])[:, order]
+    tilt = released.tilt.draws(half, rng)[:, order]
     # The law of b is symmetric: with every b its mirror image, so that the centre has no noise of its own.
     shift = released.pull[order] + np.concatenate([tilt, -tilt])
     ratio = _ratios(released, point, rng)

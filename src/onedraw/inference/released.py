@@ -37,8 +37,8 @@ class TiltLaw(Protocol):
         """(p, p)."""
         ...
 
-    def sample(self, rng: np.random.Generator) -> Array:
-        """One point (p,)."""
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Independent points (count, p)."""
         ...
 
 
@@ -53,8 +53,8 @@ class NormalTilt:
     def covariance(self) -> Array:
         return self.scale**2 * np.eye(self.dim)
 
-    def sample(self, rng: np.random.Generator) -> Array:
-        return rng.normal(0.0, self.scale, self.dim)
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        return rng.normal(0.0, self.scale, (count, self.dim))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,8 +68,8 @@ class FramedTilt:
     def covariance(self) -> Array:
         return np.asarray(self.back @ self.law.covariance @ self.back.T)
 
-    def sample(self, rng: np.random.Generator) -> Array:
-        return np.asarray(self.back @ self.law.sample(rng))
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        return np.asarray(self.law.draws(count, rng) @ self.back.T)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

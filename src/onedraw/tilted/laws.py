@@ -53,8 +53,24 @@ class Law(Protocol):
         """One point (dim,)."""
         ...
 
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Independent points (count, dim)."""
+        ...
 
-class Uneven(ABC):
+
+class OneByOne(ABC):
+    """Points that are drawn one after another."""
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator) -> Array:
+        """One point."""
+
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Independent points, one a row."""
+        return np.stack([self.sample(rng) for _ in range(count)])
+
+
+class Uneven(OneByOne):
     """What follows from the variances of coordinates that are uncorrelated and not alike."""
 
     @property
@@ -73,7 +89,7 @@ class Uneven(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Scaled(ABC):
+class _Scaled(OneByOne):
     dim: int
     scale: float
 

@@ -17,14 +17,14 @@ import numpy as np
 
 from onedraw.families.categorical import contrast_basis
 from onedraw.inference import TiltLaw
-from onedraw.tilted.laws import Law
+from onedraw.tilted.laws import Law, OneByOne
 from onedraw.tilted.norm_laws import norm_law
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumOverClasses:
+class SumOverClasses(OneByOne):
     """Independent tilts for rows, along differences of classes or along classes, in the contrasts."""
 
     classes: int
