@@ -358,7 +358,7 @@ class TiltedFit(Mechanism):
         loss, known = recipe_of(self.model).loss, {"epsilon_of_fit": self.terms.epsilon}
         if self.terms_of_units is not None:
             known["epsilon_of_units"] = self.terms_of_units.epsilon
-        if loss is None:  # the rest depends on a scale or a cap that is found privately
+        if loss is None:  # the rest depends on a scale or a size that is found privately
             return known
         tilted = self.terms.calibrated(loss, self._dim, self._geometry)
         return known | {

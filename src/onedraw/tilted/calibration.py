@@ -31,7 +31,7 @@ taken at eta = z.theta + o. Sums of gradients stay monotone and Lipschitz in the
 holds. (1) to (4) know a record by |omega z|, omega |z|_2^2 and the supremum of a u + log det(I + k f'')
 over *all* real eta and all y, which an offset cannot leave: so no constant changes, and neighbours may differ
 in the offset as in all else of a record, or in nothing else. Nor is a constant larger than before: eta ranges
-over the whole line without offsets too. Weights and units are functions of the features, and the cap of
+over the whole line without offsets too. Weights and units are functions of the features, and the loss of
 counts is one of the counts alone, so no other stage reads an offset. (5) asks that rounding is bounded, so
 offsets are held within ``records.FARTHEST``, a map of each record by itself. The Gaussian tilt's proof knows
 a row by the segment of its gradient and by D, the supremum over all eta, and holds likewise.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From rows and responses to a published fit, family by family: which loss, which stages, which shares.
 
-A recipe spends its ``Terms`` on one tilted fit, after stages that find a scale or a cap where the family
+A recipe spends its ``Terms`` on one tilted fit, after stages that find a scale or a size where the family
 needs one, and says what was published on the way. Everything it returns is private in the sense of the
 guarantee, so it may be published once it is rounded.
 
