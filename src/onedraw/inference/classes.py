@@ -122,13 +122,14 @@ class Scores:
         nodes, out = self._nodes, np.empty_like(theta)
         for some in _slices(len(theta)):
             which = self.members[some]
-            scored = self._probabilities(theta[some], nodes.places[which])
+            places = nodes.places[which]
+            scored = self._probabilities(theta[some], places)
             if self.weight.brier:
                 fitted = nodes.fitted[which]
                 spread = fitted * (scored - (fitted * scored).sum(1, keepdims=True))
                 scored = scored + self.weight.brier * spread
             scored = (self._basis.T @ scored) * nodes.mass[which][:, None]
-            out[some] = (scored @ nodes.places[which].transpose(0, 2, 1)).reshape(len(which), -1)
+            out[some] = (scored @ places.transpose(0, 2, 1)).reshape(len(which), -1)
         return out
 
     @property

@@ -7,7 +7,7 @@ the score is -S, S of mean 0 and covariance K. With the expected score of the ro
     count (E mu z at theta* - E mu z at theta^) = R (theta^ - theta_0) + b + S.
 
 Given (rows, count, b) the equation is solved for theta* at S = 0 by Newton's method (of classes with a
-derivative that is right near theta^ and close to it elsewhere): no linearisation at the released point, which
+derivative that is right near theta^, and learns elsewhere): no linearisation at the released point, which
 the ridge pulls towards theta_0, where the curvature is another. (Of counts mu is the integral of E f'', each
 at the truth: the mean score at a fit whose predictors are off by d differs from that by up to 0.05 d for
 |d| = 0.3 and 0.3 d for 0.6, at means of 5.) S moves the solution by
@@ -45,9 +45,9 @@ LONGEST = 2.0
 FARTHEST = 10.0
 """The farthest a solution may be, in the same units. Under a tilt that no parameters explain, as where it
 asks for more events than a category has records, there is none: then it is far, its curvature a number."""
-RENEWED = 2
-"""So many steps have a derivative of their own, of classes, of which it is not exact; the others have the
-last of these."""
+CLOSE = 0.1
+"""Of classes the derivative is not exact. It is computed anew only after longer steps than this; after others
+it is corrected by what they did."""
 SETTLED = 1e-6
 """Steps shorter than this end the iteration."""
 
@@ -99,24 +99,44 @@ def solved(
     """
     law = of_all = row_law(weight, rows, theta)
     slope, exact = law.jacobian, not isinstance(weight, ClassWeight)
+    inverse = np.asarray(np.linalg.inv(slope), dtype=np.float64)
     if ratio is not None:
         factor = np.linalg.cholesky(slope)
         shift = (factor @ np.linalg.solve(ratio, np.linalg.solve(factor, shift[:, :, None])))[:, :, 0]
     target = law.score + shift / count[:, None]
     point, start, open_ = theta.copy(), theta, np.arange(len(theta))
-    for i in range(ITERATIONS):
-        step = np.asarray(np.linalg.solve(slope, (target - law.score)[:, :, None])[:, :, 0])
+    score = law.score
+    for _ in range(ITERATIONS):
+        step = np.asarray((inverse @ (target - score)[:, :, None])[:, :, 0])
         length = _length(step, law.rows)
         way = point[open_] - start + step * np.minimum(1.0, LONGEST / length)[:, None]
-        point[open_] = start + way * np.minimum(1.0, FARTHEST / _length(way, law.rows))[:, None]
+        way = start + way * np.minimum(1.0, FARTHEST / _length(way, law.rows))[:, None]
+        moved, point[open_] = way - point[open_], way
         far = length >= SETTLED
         if not far.any():
             break
         open_, start, target = open_[far], start[far], target[far]
         law = law.at(point[open_], far)
-        slope = law.jacobian if exact or i < RENEWED else slope[far]
+        change, score = law.score - score[far], law.score
+        if exact:
+            inverse = np.asarray(np.linalg.inv(law.jacobian), dtype=np.float64)
+            continue
+        inverse, anew = corrected(inverse[far], moved[far], change), length[far] > CLOSE
+        if anew.any():
+            inverse[anew] = np.linalg.inv(law.at(law.theta[anew], anew).jacobian)
     law = of_all.at(point, np.ones(len(point), dtype=bool))
     return Solved(point=point, law=law, count=count, ratio=ratio)
+
+
+def corrected(inverse: Array, moved: Array, change: Array) -> Array:
+    """Inverse derivatives (B, n, n) that say of a step what it did [Broyden 1965]."""
+    said = (inverse @ change[:, :, None])[:, :, 0]
+    size = (moved * said).sum(1)
+    # Where they were off by half, or there was no step, nothing is learned from it.
+    usable = np.abs(size) > 0.5 * (moved * moved).sum(1)
+    factor = np.where(usable, 1.0 / np.where(usable, size, 1.0), 0.0)
+    along = (moved[:, None] @ inverse)[:, 0]
+    return inverse + (factor[:, None] * (moved - said))[:, :, None] * along[:, None]
 
 
 def _length(step: Array, rows: Rows) -> Array:

@@ -183,8 +183,7 @@ def _mix(released: Released, space: RowSpace, draws: Array, rng: np.random.Gener
         shift,
         ratio=None if ratio is None else np.concatenate([ratio] * 2 * TILTS),
     )
-    score = released.noise_ratio * released.score.covariances(truth, rng)
-    covariances = truth.inverse @ score @ truth.inverse
+    covariances = released.noise_ratio * released.score.errors(truth, rng)
     back = np.argsort(order)
     mixture = NormalMixture(means=truth.point[:, back], covariances=covariances[:, back][:, :, back])
     known = covariances + truth.inverse @ released.tilt.covariance[np.ix_(order, order)] @ truth.inverse

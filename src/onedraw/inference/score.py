@@ -74,9 +74,13 @@ class ScoreLaw(Protocol):
         """K (B, n, n) at the true parameters."""
         ...
 
+    def errors(self, truth: Solved, rng: np.random.Generator) -> Array:
+        """H^-1 K H^-1 (B, n, n)."""
+        return np.asarray(truth.inverse @ self.covariances(truth, rng) @ truth.inverse)
+
 
 @dataclass(frozen=True, kw_only=True)
-class ModelScore:
+class ModelScore(ScoreLaw):
     """K as the model says: ``variance`` is V, that of the curvature itself unless given."""
 
     variance: Weight | None = None
@@ -89,15 +93,18 @@ class ModelScore:
 
 
 @dataclass(frozen=True)
-class EfficientScore:
+class EfficientScore(ScoreLaw):
     """K = H I^-1 H: estimates vary by the inverse of the information I, the released curvature."""
 
     def covariances(self, truth: Solved, rng: np.random.Generator) -> Array:
-        return np.asarray(truth.slope @ np.linalg.solve(truth.curvature, truth.slope))
+        return np.asarray(truth.slope @ self.errors(truth, rng) @ truth.slope)
+
+    def errors(self, truth: Solved, rng: np.random.Generator) -> Array:
+        return np.asarray(np.linalg.inv(truth.curvature))
 
 
 @dataclass(frozen=True, kw_only=True)
-class DispersedScore:
+class DispersedScore(ScoreLaw):
     """K = unit * t * M, t known from a released total with Laplace noise of scale ``noise``."""
 
     total: float
@@ -114,7 +121,7 @@ class DispersedScore:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RobustScore:
+class RobustScore(ScoreLaw):
     """K = unit * (what a released matrix (q p, q p) was before its noise); ``layout`` is that of the rows.
 
     Of several predictors the matrix has the prior of one whose columns are all plain.
