@@ -26,9 +26,8 @@ Everything is batched over the leading axis. Parameters are (q, p) row by row, t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -63,12 +62,12 @@ class ClassWeight:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassRowLaw:
-    """A batch (B) of laws of rows at parameters (q p,), the score that of a fit at those of ``scores``."""
+    """A batch (B) of laws of rows at parameters (q p,): ``members`` of that of a fit, whose score it has."""
 
-    weight: ClassWeight
     rows: Rows
     theta: Array  # (B, q p)
-    scores: Scores
+    fit: Fit
+    members: AnyArray
 
     @property
     def curvature(self) -> Array:
@@ -78,17 +77,17 @@ class ClassRowLaw:
     @property
     def jacobian(self) -> Array:
         """E (V + c V^2) (x) z z' (B, q p, q p)."""
-        return self._information.steeper(self.weight.brier)
+        return self._information.steeper(self.fit.weight.brier)
 
     @property
     def score(self) -> Array:
         """E (1 + c V) B' pi (x) z (B, q p), V at the parameters of the fit and pi at ``theta``."""
-        return self.scores.at(self.theta)
+        return self.fit.scores(self.theta, self.members)
 
     def at(self, theta: Array, which: AnyArray) -> ClassRowLaw:
         """Some members of the batch, by a mask, at other parameters (n, q p)."""
-        rows, scores = self.rows.chosen(which), self.scores.chosen(which)
-        return ClassRowLaw(weight=self.weight, rows=rows, theta=theta, scores=scores)
+        rows, members = self.rows.chosen(which), self.members[which]
+        return ClassRowLaw(rows=rows, theta=theta, fit=self.fit, members=members)
 
     def pullback(self, gradient: Array) -> RowsGradient:
         """The derivatives by the law of the rows from the symmetric d l/d curvature (B, q p, q p)."""
@@ -96,72 +95,74 @@ class ClassRowLaw:
 
     @cached_property
     def _information(self) -> Information:
-        return Information(classes=self.weight.classes, rows=self.rows, theta=self.theta)
+        return Information(classes=self.fit.weight.classes, rows=self.rows, theta=self.theta)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scores:
-    """Mean scores of ``members`` of a batch of laws of rows, for a fit at ``fitted`` (B, q p).
+class Fit:
+    """A batch (B) of laws of rows with the parameters of a fit (B, q p).
 
-    What the scores at all parameters share, rows at nodes and the probabilities of the fit, is computed once.
+    What its mean scores at all parameters share, rows at nodes and its own probabilities there, is computed
+    once, when the first of them is asked for. Nodes (N) come last in every array.
     """
 
     weight: ClassWeight
     rows: Rows
-    fitted: Array
-    members: AnyArray  # places in the batch
+    theta: Array
 
-    def chosen(self, which: AnyArray) -> Scores:
-        """Some of the members, by a mask."""
-        out = replace(self, members=self.members[which])
-        out.__dict__["_nodes"] = self._nodes
-        return out
-
-    def at(self, theta: Array) -> Array:
-        """E (1 + c V) B' pi (x) z (n, q p) at parameters (n, q p) of the members."""
-        nodes, out = self._nodes, np.empty_like(theta)
+    def scores(self, theta: Array, members: AnyArray) -> Array:
+        """E (1 + c V) B' pi (x) z (n, q p) at parameters (n, q p) of some members of the batch."""
+        out = np.empty_like(theta)
         for some in _slices(len(theta)):
-            which = self.members[some]
-            places = nodes.places[which]
-            scored = self._probabilities(theta[some], places)
+            which = members[some]
+            places = self._places[which]
+            scored = self._at(theta[some], places)
             if self.weight.brier:
-                fitted = nodes.fitted[which]
-                spread = fitted * (scored - (fitted * scored).sum(1, keepdims=True))
-                scored = scored + self.weight.brier * spread
-            scored = (self._basis.T @ scored) * nodes.mass[which][:, None]
+                own = self._probabilities[which]
+                scored = scored + self.weight.brier * own * (scored - (own * scored).sum(1, keepdims=True))
+            scored = (self._basis.T @ scored) * self._mass[which][:, None]
             out[some] = (scored @ places.transpose(0, 2, 1)).reshape(len(which), -1)
         return out
+
+    def _at(self, theta: Array, places: Array) -> Array:
+        """Probabilities (b, K, N) of rows (b, p, N) with parameters (b, q p)."""
+        logits = (self._basis @ theta.reshape(len(theta), -1, self.rows.size)) @ places
+        return to_probabilities(logits, axis=1)
 
     @property
     def _basis(self) -> Array:
         return contrast_basis(self.weight.classes)
 
-    def _probabilities(self, theta: Array, places: Array) -> Array:
-        """(b, K, N) of rows (b, p, N) with parameters (b, q p)."""
-        logits = (self._basis @ theta.reshape(len(theta), -1, self.rows.size)) @ places
-        return to_probabilities(logits, axis=1)
+    @cached_property
+    def _factor(self) -> Array:
+        """Of the free columns (B, f, f)."""
+        return or_nan(np.linalg.cholesky, self.rows.covariance[:, self.rows.free, self.rows.free])
 
     @cached_property
-    def _nodes(self) -> _Nodes:
-        cells, size = self.rows.weight.shape[1], self.rows.size
-        free, batch = self.rows.free, len(self.rows)
-        factor = or_nan(np.linalg.cholesky, self.rows.covariance[:, free, free])
-        points = nodes(factor.shape[2], max(PER_CELL, max(NODES, PER_COLUMN * size) // cells))
-        places = np.repeat(self.rows.mean.transpose(0, 2, 1), len(points), axis=2)
-        fitted = np.empty((batch, self.weight.classes, places.shape[2] if self.weight.brier else 0))
-        for some in _slices(batch):
-            places[some, free] += np.tile(factor[some] @ points.T, cells)
-            if self.weight.brier:
-                fitted[some] = self._probabilities(self.fitted[some], places[some])
-        return _Nodes(places, np.repeat(self.rows.weight, len(points), axis=1) / len(points), fitted)
+    def _points(self) -> Array:
+        """The nodes of every cell (N / cells, f)."""
+        count = max(NODES, PER_COLUMN * self.rows.size) // self.rows.weight.shape[1]
+        return nodes(self._factor.shape[1], max(PER_CELL, count))
 
+    @cached_property
+    def _places(self) -> Array:
+        """(B, p, N)."""
+        out = np.repeat(self.rows.mean.transpose(0, 2, 1), len(self._points), axis=2)
+        for some in _slices(len(out)):
+            turned = self._factor[some] @ self._points.T
+            out[some, self.rows.free] += np.tile(turned, self.rows.weight.shape[1])
+        return out
 
-class _Nodes(NamedTuple):
-    """Rows at every node, which come last in every array."""
+    @cached_property
+    def _mass(self) -> Array:
+        """(B, N)."""
+        return np.repeat(self.rows.weight, len(self._points), axis=1) / len(self._points)
 
-    places: Array  # (B, p, N)
-    mass: Array  # (B, N)
-    fitted: Array  # (B, K, N), of no nodes without Brier's score
+    @cached_property
+    def _probabilities(self) -> Array:
+        """(B, K, N)."""
+        blocks = [self._at(self.theta[some], self._places[some]) for some in _slices(len(self.theta))]
+        return np.concatenate(blocks)
 
 
 def _slices(batch: int) -> list[slice]:
@@ -169,10 +170,7 @@ def _slices(batch: int) -> list[slice]:
     return [slice(first, first + BLOCK) for first in range(0, batch, BLOCK)]
 
 
-def class_row_law(
-    weight: ClassWeight, rows: Rows, theta: Array, fitted: Array | None = None
-) -> ClassRowLaw:
-    """The law of ``rows`` at ``theta`` (B, q p), as ``curvature.row_law``."""
-    fitted, members = theta if fitted is None else fitted, np.arange(len(theta))
-    scores = Scores(weight=weight, rows=rows, fitted=fitted, members=members)
-    return ClassRowLaw(weight=weight, rows=rows, theta=theta, scores=scores)
+def class_row_law(weight: ClassWeight, rows: Rows, theta: Array) -> ClassRowLaw:
+    """The law of ``rows`` at the parameters of a fit (B, q p), as ``curvature.row_law``."""
+    fit = Fit(weight=weight, rows=rows, theta=theta)
+    return ClassRowLaw(rows=rows, theta=theta, fit=fit, members=np.arange(len(theta)))
