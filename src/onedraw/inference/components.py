@@ -103,9 +103,9 @@ def solved(
     if ratio is not None:
         factor = np.linalg.cholesky(slope)
         shift = (factor @ np.linalg.solve(ratio, np.linalg.solve(factor, shift[:, :, None])))[:, :, 0]
-    target = law.score + shift / count[:, None]
-    point, start, open_ = theta.copy(), theta, np.arange(len(theta))
     score = law.score
+    target = score + shift / count[:, None]
+    point, start, open_ = theta.copy(), theta, np.arange(len(theta))
     for _ in range(ITERATIONS):
         step = np.asarray((inverse @ (target - score)[:, :, None])[:, :, 0])
         length = _length(step, law.rows)
@@ -117,11 +117,11 @@ def solved(
             break
         open_, start, target = open_[far], start[far], target[far]
         law = law.at(point[open_], far)
-        change, score = law.score - score[far], law.score
+        before, score = score[far], law.score
         if exact:
             inverse = np.asarray(np.linalg.inv(law.jacobian), dtype=np.float64)
             continue
-        inverse, anew = corrected(inverse[far], moved[far], change), length[far] > CLOSE
+        inverse, anew = corrected(inverse[far], moved[far], score - before), length[far] > CLOSE
         if anew.any():
             inverse[anew] = np.linalg.inv(law.at(law.theta[anew], anew).jacobian)
     law = of_all.at(point, np.ones(len(point), dtype=bool))
