@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from _category_designs import KINDS, Categories, category_table
+from _public_tables import OPEN, TABLES, columns, drawn
 from scipy.special import expit, softmax
 from sklearn.datasets import load_diabetes
 
@@ -16,7 +17,7 @@ SETTINGS = ("private", "clustered", "spreading", "overdispersed", "patients")
 classes and half the variance of errors; errors whose spread grows with the first feature, with robust errors;
 counts with gamma-distributed rates. "patients" are those of scikit-learn's table of diabetes,
 three features and the response in the public ranges of examples/forest.py, drawn again with replacement."""
-BOUNDED = ("uniform", "dummies", "rare", *SETTINGS)
+BOUNDED = ("uniform", "dummies", "rare", *SETTINGS, *TABLES)
 MODELS = ("logistic", "linear", "poisson", "softmax")
 RARE = {"logistic": -3.2, "poisson": -3.0}
 NOISE = 0.5
@@ -59,6 +60,8 @@ class Cell:
 
     @property
     def _law(self) -> int:
+        if columns(self.law) is not None:
+            return 1000 + 2 * [*TABLES].index(self.law.removesuffix(OPEN)) + self.law.endswith(OPEN)
         if self.categories is None:
             return (*LAWS, *SETTINGS).index(self.law)
         return 100 * (KINDS.index(self.categories.kind) + 1) + self.categories.levels
@@ -100,16 +103,21 @@ def simulate(cell: Cell, rng: np.random.Generator) -> Table:
     if cell.categories is not None:
         x, y, truth = category_table(cell.model, cell.categories, cell.n, cell.d, rng)
         return _with_errors(cell, x, y, truth)
-    x = features(cell.law, cell.n, cell.d, rng)
+    shift = np.zeros(cell.d)
+    if columns(cell.law) is None:
+        x = features(cell.law, cell.n, cell.d, rng)
+    else:
+        x, shift = drawn(cell.law, cell.n, rng)
     rows = np.column_stack([x, np.ones(cell.n)])
     spread = np.r_[np.full(cell.d, 0.42 if cell.law == "dummies" else 0.7), 0.5]
     if cell.model == "poisson":
         spread = 0.6 * spread
-    if cell.law not in BOUNDED:
+    if cell.law not in BOUNDED and columns(cell.law) is None:
         spread[:-1] /= CUT
     if cell.model == "softmax":
         return _softmax(x, rows, spread, rng)
     truth = spread * rng.standard_normal(cell.d + 1)
+    truth[-1] -= shift @ truth[:-1]
     if cell.law == "rare":
         truth[-1] = RARE[cell.model]
     eta = rows @ truth

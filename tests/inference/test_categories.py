@@ -26,7 +26,7 @@ from onedraw.inference.curvature import row_law
 from onedraw.inference.moments import MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
 from onedraw.inference.rows import Rows
-from onedraw.inference.space import PAIR_SD, SHARE_SD, SHIFT_SD, RowSpace
+from onedraw.inference.space import PAIR_SD, SHIFT_SD, RowSpace
 from onedraw.tilted.one_hot import OneHot
 
 THREE = Indicators.of_range(3)
@@ -181,16 +181,22 @@ def test_noise_in_the_entries_of_all_categories_is_compared_there(columns, diffe
         assert density(free)[0][k] == pytest.approx(prior + entries - constant)
 
 
-def test_the_prior_is_normal_in_log_shares_interactions_and_shifts():
+def test_the_prior_is_uniform_in_shares_and_normal_in_interactions_and_shifts():
+    """A density of shares p is one of their logarithms' contrasts times the product of p."""
     space = space_of((3, 4), plain=2)
-    free = np.zeros((1, space.size))
-    at_zero = space.log_prior(free, space.read(free))[0]
+    free = np.random.default_rng(0).normal(size=(2, space.size))
     first = space.plain.size
-    for place, sd in [(first, SHARE_SD), (first + 5, PAIR_SD), (space.size - 1, SHIFT_SD)]:
-        moved = free.copy()
-        moved[0, place] = 0.7
-        got = space.log_prior(moved, space.read(moved))[0] - at_zero
-        assert got == pytest.approx(-0.5 * (0.7 / sd) ** 2)
+    free[1, :first] = free[0, :first]
+    expected = np.zeros(2)
+    for place, levels in [(first, 3), (first + 2, 4)]:
+        share = special.softmax(free[:, place : place + levels - 1] @ contrast_basis(levels).T, axis=1)
+        law = stats.dirichlet(np.ones(levels))
+        expected += [law.logpdf(each) + np.log(each).sum() for each in share]
+    for normal, sd in [(free[:, first + 5 : first + 11], PAIR_SD), (free[:, first + 11 :], SHIFT_SD)]:
+        expected += stats.norm(0.0, sd).logpdf(normal).sum(1)
+    assert space.size == first + 16
+    got = space.log_prior(free, space.read(free))[0]
+    assert got[1] - got[0] == pytest.approx(expected[1] - expected[0])
 
 
 # -- whole inferences

@@ -106,3 +106,23 @@ def test_the_gradient_of_the_density_agrees_with_differences(dim, weight, interc
         ),
     )
     differs_as_it_says(density, 0.4 * rng.normal(size=(3, space.size)))
+
+
+def test_a_column_that_hardly_varies_has_a_gradient_too(differs_as_it_says):
+    """Logarithms of variances about the one below which nothing is told apart, and far below it."""
+    space = RowSpace(plain=MomentSpace(dim=3, intercept=True, count_sd=0.2))
+    density = CurvatureDensity(
+        space=space,
+        weight=LogisticWeight(),
+        theta=np.array([[0.3, 2.0, -1.0]] * 3),
+        count=np.full(3, 1e9),
+        noisy=NoisyCurvature(
+            matrix=np.tile(2e8 * np.eye(3), (3, 1, 1)),
+            diagonal_sd=np.full(3, 1e8),
+            offdiagonal_sd=np.full(3, 1e8),
+        ),
+    )
+    free = np.tile(0.2 * np.random.default_rng(0).normal(size=space.size), (3, 1))
+    free[:, space.plain.scales] = [[-17.0, -19.0], [-18.4, 0.0], [-40.0, -80.0]]
+    assert np.linalg.eigvalsh(space.read(free).rows.covariance[:, 1:, 1:]).min() > 0.0
+    differs_as_it_says(density, free)

@@ -101,8 +101,61 @@ def test_a_centre_that_is_the_estimate_takes_the_bias_away():
     assert (abs(result.estimate - release.theta) < 0.1 * result.standard_error).all()
 
 
+def of_moments(mean: list[float], covariance: list[list[float]], noise: float) -> list[Released]:
+    """Twenty linear releases of 10,000 records with these moments, noise of 100 and a tilt as large."""
+    dim, rng = len(mean) + 1, np.random.default_rng(0)
+    centre = np.array([1.0, *mean])
+    moments = np.outer(centre, centre)
+    moments[1:, 1:] += covariance
+    found = []
+    for _ in range(20):
+        error = np.triu(noise * rng.standard_normal((dim, dim)))
+        base = Released(
+            theta=np.zeros(dim),
+            ridge=20.0,
+            tilt=NormalTilt(dim=dim, scale=100.0),
+            curvature=10_000.0 * moments + error + np.triu(error, 1).T,
+            diagonal_sd=noise,
+            offdiagonal_sd=noise,
+            count=10_000.0,
+            weight=ConstantWeight(),
+        )
+        found.append(base)
+    return found
+
+
+HIDDEN = {
+    "far and nearly constant": ([-0.9, 0.0], [[0.03**2, 0.0], [0.0, 0.3]]),
+    "nearly repeated": ([0.0, 0.1], [[0.3, 0.2997], [0.2997, 0.3]]),
+    "nearly the sum of others": (
+        [0.0, 0.0, 0.0],
+        [[0.3, 0.0, 0.15], [0.0, 0.3, 0.15], [0.15, 0.15, 0.1501]],
+    ),
+}
+
+
+@pytest.mark.parametrize(("mean", "covariance"), HIDDEN.values(), ids=HIDDEN)
+def test_what_noise_hides_is_refused_where_real_tables_have_it(mean, covariance):
+    """What is hidden varies by 1 to 9 beside noise of 100: intervals that go by a prior would be far too
+    short. A release that looks 2.5 standard deviations better than it is would not be refused: 1 of 160."""
+    found = infer_many(of_moments(mean, covariance, 100.0))
+    assert sum(each.reason is None for each in found) <= 1
+
+
+def test_a_column_far_from_the_middle_of_its_range_has_the_errors_of_a_known_curvature():
+    """Deviations of a tenth of the distance from the middle; noise of 2 beside 49 to 3,000."""
+    mean, covariance = [-0.7, 0.0], [[0.07**2, 0.0], [0.0, 0.3]]
+    releases = of_moments(mean, covariance, 2.0)
+    moments = np.diag([0.0, *np.diagonal(covariance)]) + np.outer(*2 * [[1.0, *mean]])
+    inverse = np.linalg.inv(10_000.0 * moments)
+    known = np.sqrt(np.diagonal(inverse + 100.0**2 * inverse @ inverse))
+    for found in infer_many(releases):
+        assert found.reason is None or "of use" in found.reason
+        np.testing.assert_allclose(found.standard_error, known, rtol=0.25)
+
+
 def test_more_noise_gives_wider_intervals_and_then_a_refusal():
-    results = [infer(released(noise=noise)) for noise in (1.0, 150.0, 3000.0)]
+    results = [infer(released(noise=noise)) for noise in (1.0, 40.0, 300.0)]
     widths = [result.standard_error.mean() for result in results]
     assert widths[0] < widths[1] < widths[2]
     assert results[0].reason is None

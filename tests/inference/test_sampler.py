@@ -8,7 +8,7 @@ from scipy import stats
 from onedraw.inference import ConstantWeight, CountWeight, NormalTilt, Released, infer_many
 from onedraw.inference.curvature import row_law
 from onedraw.inference.hmc import Chains, Schedule, sample
-from onedraw.inference.moments import ALPHA, BETA, ETA, SCALE_CENTRE, SCALE_SD, MomentSpace
+from onedraw.inference.moments import CENTRED, LEAST, UNIQUE, VARIANCE, MomentSpace
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
 from onedraw.inference.rows import Rows
 from onedraw.inference.sampling import CHAINS, sample_moments
@@ -44,57 +44,64 @@ def test_draws_of_one_moment_have_the_law_found_by_integration():
     Both checks together raise a false alarm for fewer than 10% of all seeds; the seed is fixed."""
     space = RowSpace(plain=MomentSpace(dim=1, intercept=False, count_sd=0.2))
     draws = run(density_of(space, [[40.0]], 15.0, 1.0), space)
-    curvature = 100.0 * np.exp(draws[:, 0] + draws[:, 1])
-    # log curvature is normal a priori: the sum of two normals.
-    grid = np.linspace(-3.0, 8.0, 20_001)
-    prior = stats.norm(np.log(100.0) + SCALE_CENTRE, np.hypot(SCALE_SD, 0.2)).logpdf(grid)
-    mass = np.exp(prior + stats.norm(np.exp(grid), 15.0).logpdf(40.0))
+    curvature = 100.0 * np.exp(draws[:, 1]) * (np.exp(draws[:, 0]) + LEAST**2)
+    variance, log_count = np.meshgrid(np.linspace(1e-4, 6.0, 2001), np.linspace(-1.2, 1.2, 401))
+    each = 100.0 * np.exp(log_count) * variance
+    mass = stats.expon(scale=VARIANCE).pdf(variance) * stats.norm(0.0, 0.2).pdf(log_count)
+    mass *= stats.norm(each, 15.0).pdf(40.0)
     mass /= mass.sum()
-    mean = mass @ np.exp(grid)
-    sd = np.sqrt(mass @ (np.exp(grid) - mean) ** 2)
+    mean = (mass * each).sum()
+    sd = np.sqrt((mass * (each - mean) ** 2).sum())
     assert abs(curvature.mean() - mean) < 0.04 * sd
     assert curvature.std() == pytest.approx(sd, rel=0.04)
 
 
-def test_draws_of_a_correlation_have_the_law_of_weighted_draws_from_the_prior():
-    """The prior is drawn with SciPy's beta laws: LKJ(eta) in two dimensions is 2 Beta(eta, eta) - 1."""
-    space = RowSpace(plain=MomentSpace(dim=2, intercept=True, count_sd=0.1))
-    matrix = np.array([[105.0, 25.0], [25.0, 40.0]])
-    draws = run(density_of(space, matrix, 10.0, 15.0), space)
+def test_draws_of_two_columns_have_the_law_of_weighted_draws_from_the_prior():
+    """The prior is drawn by its definition: of two columns LKJ(1) is a uniform correlation, and a bivariate
+    Cauchy law is a normal one over the root of a chi-square variable."""
+    space = RowSpace(plain=MomentSpace(dim=3, intercept=True, count_sd=0.1))
+    matrix = np.array([[105.0, 25.0, -10.0], [25.0, 40.0, 20.0], [-10.0, 20.0, 30.0]])
+    draws = run(density_of(space, matrix, 20.0, 20.0), space)
     point = space.read(draws)
     rng = np.random.default_rng(1)
-    size = 400_000
-    unique = stats.beta(ALPHA, BETA).rvs(size, random_state=rng)
-    common = 2 * stats.beta(ETA, ETA).rvs(size, random_state=rng) - 1
+    size = 1_000_000
+    unique, common = rng.random(size) ** (1.0 / UNIQUE), 2.0 * rng.random(size) - 1.0
     count = 100 * np.exp(0.1 * rng.standard_normal(size))
-    square = np.exp(SCALE_CENTRE + SCALE_SD * rng.standard_normal(size))
-    cross = (1 - unique) * common * np.sqrt(square)
-    log_mass = stats.norm(count, 10).logpdf(105) + stats.norm(count * square, 10).logpdf(40)
-    mass = np.exp(log_mass + stats.norm(count * cross, 15).logpdf(25))
+    mean = CENTRED * rng.standard_normal((size, 2)) / np.abs(rng.standard_normal((size, 1)))
+    variance = VARIANCE * rng.standard_exponential((size, 2))
+    covariance = (1 - unique) * common * np.sqrt(variance.prod(1))
+    log_mass = stats.norm(count, 20).logpdf(105)
+    for j, k, entry in [(0, 0, variance[:, 0]), (1, 1, variance[:, 1]), (0, 1, covariance)]:
+        log_mass += stats.norm(count * (entry + mean[:, j] * mean[:, k]), 20).logpdf(matrix[1 + j, 1 + k])
+    for j in (0, 1):
+        log_mass += stats.norm(count * mean[:, j], 20).logpdf(matrix[0, 1 + j])
+    mass = np.exp(log_mass - log_mass.max())
     mass /= mass.sum()
     assert 1 / (mass**2).sum() > 5000  # the weighted draws are worth enough
     for got, want in [
         (point.plain.unique, unique),
-        (point.rows.moments[:, 0, 1], cross),
-        (np.log(point.rows.moments[:, 1, 1]), np.log(square)),
+        (point.rows.covariance[:, 1, 2], covariance),
+        (np.log(point.rows.covariance[:, 1, 1]), np.log(variance[:, 0])),
+        (point.rows.mean[:, 0, 1], mean[:, 0]),
+        (point.rows.mean[:, 0, 2], mean[:, 1]),
         (point.log_count, np.log(count / 100)),
     ]:
-        mean = mass @ want
-        sd = np.sqrt(mass @ (want - mean) ** 2)
-        assert abs(got.mean() - mean) < 0.08 * sd
+        centre = mass @ want
+        sd = np.sqrt(mass @ (want - centre) ** 2)
+        assert abs(got.mean() - centre) < 0.08 * sd
         assert got.std() == pytest.approx(sd, rel=0.08)
 
 
-def test_without_a_likelihood_correlations_are_lkj():
-    """In p dimensions an entry of LKJ(eta) is 2 Beta(a, a) - 1 with a = eta - 1 + p/2."""
-    space = RowSpace(plain=MomentSpace(dim=4, intercept=True, count_sd=0.1))
-    draws = run(density_of(space, np.eye(4), 1e9, 1e9), space)
+def test_without_a_likelihood_correlations_are_uniform_over_all_matrices():
+    """In f dimensions an entry of LKJ(1) is 2 Beta(f/2, f/2) - 1 [Lewandowski, Kurowicka & Joe 2009]."""
+    space = RowSpace(plain=MomentSpace(dim=3, intercept=False, count_sd=0.1))
+    draws = run(density_of(space, np.eye(3), 1e9, 1e9), space)
     point = space.read(draws)
-    law = stats.beta(ETA + 1, ETA + 1, loc=-1, scale=2)
-    entry = point.plain.common[:, 3, 1]
+    law = stats.beta(1.5, 1.5, loc=-1, scale=2)
+    entry = point.plain.common[:, 2, 1]
     assert abs(entry.mean()) < 0.06 * law.std()
     assert entry.std() == pytest.approx(law.std(), rel=0.06)
-    assert point.plain.unique.mean() == pytest.approx(ALPHA / (ALPHA + BETA), abs=0.03)
+    assert point.plain.unique.mean() == pytest.approx(UNIQUE / (1.0 + UNIQUE), abs=0.03)
 
 
 def test_one_seed_gives_one_set_of_draws():

@@ -158,8 +158,8 @@ def test_the_products_of_the_scores_of_classes_have_the_noise_of_their_bounds(
 def test_a_curvature_is_released_by_default_where_intervals_usually_follow(records, request_, reason):
     mechanism = TiltedFit().calibrate(Request(epsilon=1.0, **request_), sized(records))
     if reason is None:
-        assert mechanism.terms_of_curvature.epsilon == pytest.approx(0.2)
-        assert "20% of epsilon" in mechanism.remark
+        assert mechanism.terms_of_curvature.epsilon == pytest.approx(0.25)
+        assert "25% of epsilon" in mechanism.remark
     else:
         assert mechanism.terms_of_curvature is None
         assert mechanism.terms.epsilon + mechanism.terms.count_epsilon == 1.0

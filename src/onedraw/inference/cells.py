@@ -64,7 +64,6 @@ class Cells:
     """All combinations of the categories of some columns; one cell if there is no column."""
 
     values: Array  # (C, indicators)
-    member: Array  # (C, all categories): 1 where the cell has the category
     effects: Array  # (C, sum of K - 1): contrasts of every column
     pairs: Array  # (C, ...): products of contrasts of every pair of columns
 
@@ -92,7 +91,6 @@ def _cells(columns: tuple[Indicators, ...]) -> Cells:
     ]
     return Cells(
         values=joined([c.values[place] for c, place in zip(columns, places, strict=True)]),
-        member=joined([np.eye(c.levels)[place] for c, place in zip(columns, places, strict=True)]),
         effects=joined(effects),
         pairs=joined(products),
     )

@@ -10,10 +10,10 @@
 
 Where noise hides the curvature, step 1 varies more and the mixture is wider by itself. ``inflation`` says by
 how much: the width of an interval over the median width given the moments. Beyond ``INFLATION`` the width is
-mostly what the prior of the moments says, and ``reason`` refuses. So it does where the size of a feature is
-hidden, or the share of a category: its logarithm has a prior of standard deviation 1, and must have less than
-``HIDDEN`` given the release. It also refuses 95% intervals that reach further than ``Released.useful`` to
-either side: they say nothing that was not known before.
+mostly what the prior of the moments says, and ``reason`` refuses. (By the prior a column may be constant, a
+category empty and a column the sum of others; where noise does not say otherwise, inflation is large.) It
+also refuses 95% intervals that reach further than ``Released.useful`` to either side: they say nothing that
+was not known before.
 
 Guarantee:
     Post-processing: a function of released numbers, public facts and a fixed seed. It costs no privacy, and
@@ -56,10 +56,8 @@ from onedraw.types import Array
 SEED = 1
 TILTS = 2
 """Tilts for every draw of the moments, each with its mirror image."""
-INFLATION = 2.0
+INFLATION = 1.5
 """Intervals are refused beyond this ratio of their width to the median width given the moments."""
-HIDDEN = 0.5
-"""Intervals are refused beyond this standard deviation of the logarithm of a feature's curvature."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -190,8 +188,7 @@ def _mix(released: Released, space: RowSpace, draws: Array, rng: np.random.Gener
     # The median over the components of the standard errors that a known curvature would give (p,).
     given = np.sqrt(np.median(np.diagonal(known, axis1=1, axis2=2), axis=0))[back]
     inflation = mixture.standard_error / given
-    reason = _reason(released, mixture, inflation, float(point.log_sizes.std(axis=0).max()))
-    return Inference(law=mixture, inflation=inflation, reason=reason)
+    return Inference(law=mixture, inflation=inflation, reason=_reason(released, mixture, inflation))
 
 
 def _ratios(released: Released, point: RowPoint, rng: np.random.Generator) -> Array | None:
@@ -206,20 +203,15 @@ def _ratios(released: Released, point: RowPoint, rng: np.random.Generator) -> Ar
     return ratios(matrix, released.diagonal_sd, released.offdiagonal_sd, model, rng)
 
 
-def _reason(released: Released, law: NormalMixture, inflation: Array, hidden: float) -> str | None:
+def _reason(released: Released, law: NormalMixture, inflation: Array) -> str | None:
     """Why no intervals are given, and what would help; None if they are."""
     half, largest = NORMAL * float(law.standard_error.max()), float(inflation.max())
-    if largest <= INFLATION and half <= released.useful and hidden <= HIDDEN:
+    if largest <= INFLATION and half <= released.useful:
         return None
     if half > released.useful:
         return (
             f"A 95% interval would reach {half:.3g} to either side for half the range of a feature, more "
             f"than the {released.useful:g} that could be of use. {_least(half / released.useful)}"
-        )
-    if largest <= INFLATION:
-        return (
-            "The noise of the released curvature hides how much a feature varies, or how common a category "
-            f"is. {_least(hidden / HIDDEN)}"
         )
     # The part of the width that is due to the curvature's noise falls like that noise, which is 1/(n epsilon)
     # relative to the curvature; the more slowly, the more of the width the prior still hides.
@@ -233,6 +225,6 @@ def _least(factor: float) -> str:
     """What intervals would take; a bound from below, as a release that hides much hides also how much."""
     return (
         f"It would take {rounded(max(1.2, factor))} times the records, or epsilon, at least: more where "
-        "columns nearly repeat one another, or a category is rare. Leave such columns out, or merge such "
-        "categories."
+        "columns nearly repeat one another or vary little within their declared ranges, or a category is "
+        "rare. Leave such columns out, declare narrower ranges, or merge such categories."
     )

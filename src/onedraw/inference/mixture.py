@@ -36,6 +36,8 @@ ROOT = float(np.sqrt(2.0 * np.pi))
 STEPS, SETTLED = 100, 1e-12
 """The most steps of Newton's method (or halvings) to a quantile, and the step that ends them, in standard
 deviations of the narrowest component."""
+FAR = 40.0
+"""Standard deviations beyond which a normal law has nothing left."""
 TAIL = 100
 DRAWS = 20_000
 
@@ -112,7 +114,7 @@ class NormalMixture:
         whole = np.sqrt(centre.var(axis=0) + (spread**2).mean(axis=0))
         place = np.clip(centre.mean(axis=0) + normal * whole, low, high)
         for _ in range(STEPS):
-            z = (place - centre) / spread
+            z = np.clip((place - centre) / spread, -FAR, FAR)
             excess = special.ndtr(z).mean(axis=0) - probability
             low, high = np.where(excess < 0.0, place, low), np.where(excess < 0.0, high, place)
             density = (np.exp(-0.5 * z * z) / spread).mean(axis=0) / ROOT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws of the rows' law from a released matrix: where chains start, and how they are run.
+"""Draws of the rows' law from a released matrix: chains about the mode, in its whitened coordinates.
 
 >>> import numpy as np
 >>> from onedraw.inference.weight import ConstantWeight
@@ -17,14 +17,14 @@ True
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from onedraw.families.categorical import contrast_basis
 from onedraw.inference.classes import ClassWeight
 from onedraw.inference.hmc import Chains, Schedule, sample
-from onedraw.inference.moments import MomentSpace
+from onedraw.inference.moments import MomentSpace, lower_pairs
 from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
 from onedraw.inference.space import RowSpace
 from onedraw.inference.weight import Weight
@@ -33,15 +33,15 @@ from onedraw.types import Array
 
 CHAINS = 8
 LEAST_EIGENVALUE = (0.01, 0.5)
-"""Of the correlations where chains start, between which the size of the noise decides."""
+"""Of the correlations where the search for a mode starts, between which the size of the noise decides."""
+LEAST_UNIT, LEAST_VARIANCE, LARGEST_VARIANCE, LARGEST_MEAN = 0.02, 0.001, 1.5, 1.2
+"""What a matrix is taken to show at the least and most: of records their weight, of a column its moments."""
 LEAST_SHARE = 0.3
-"""Of a category where chains start, relative to equally common ones."""
-SHARP = 30.0
-"""Correlations that are known to one part in so many: chains that start beside them would not find them."""
+"""Of a category where the search for a mode starts, relative to equally common ones."""
 SCHEDULE = Schedule()
 FINEST = 0.01
-"""The smallest noise that is taken at its word, relative to the smallest diagonal entry, times the share of
-the rarest category: rows are not normal to more than a per cent anyway."""
+"""The smallest noise that is taken at its word, relative to the smallest variance of a column, times the
+share of the rarest category: rows are not normal to more than a per cent anyway."""
 
 
 def sample_moments(
@@ -53,38 +53,26 @@ def sample_moments(
     rng: np.random.Generator,
 ) -> Chains:
     """Chains for releases (R, ...) with parameters ``theta`` (R, p) and first counts (R,)."""
-    noisy = _floored(released, space)
+    noisy = _floored(released, space, count)
     releases = CurvatureDensity(space=space, weight=weight, theta=theta, count=count, noisy=noisy)
     density = _of_chains(releases)
     summed, spread = _summed(noisy.of_rows, space.dim)
-    start, precision = _start(space, summed, spread * noisy.diagonal_sd, spread * noisy.offdiagonal_sd, count)
-    noise = 0.5 * rng.standard_normal((len(noisy.matrix), CHAINS, space.size))
-    sharp = _sharp(space, precision)
-    if not sharp.any():
-        places = start[:, None, :] + noise / np.sqrt(precision)[:, None, :]
-        return sample(density, places, 1.0 / precision, SCHEDULE, rng)
-    mode, root = start.copy(), np.eye(space.size) / np.sqrt(precision)[:, None, :]
-    prior = _prior_precision(space, start)
-    for r in np.flatnonzero(sharp).tolist():
-        mode[r], root[r] = whitened(releases, r, start[r], prior[r])
-    each_mode, each_root = np.repeat(mode, CHAINS, axis=0), np.repeat(root, CHAINS, axis=0)
+    mode = _start(space, summed, spread * noisy.diagonal_sd, spread * noisy.offdiagonal_sd, count)
+    prior, root = _prior_precision(space, mode), np.empty((len(mode), space.size, space.size))
+    for r in range(len(mode)):
+        mode[r], root[r] = whitened(releases, r, mode[r], prior[r])
+    turn = root.transpose(0, 2, 1)
 
-    def white(place: Array) -> tuple[Array, Array]:
-        value, gradient = density(each_mode + (each_root @ place[:, :, None])[:, :, 0])
-        return value, (gradient[:, None] @ each_root)[:, 0]
+    def free(white: Array) -> Array:
+        return mode[:, None] + white.reshape(len(mode), -1, space.size) @ turn
 
-    chains = sample(white, noise, np.ones((len(mode), space.size)), SCHEDULE, rng)
-    turned = np.einsum("rij,rkcj->rkci", root, chains.draws, optimize=True)
-    return replace(chains, draws=mode[:, None, None] + turned)
+    def of_white(white: Array) -> tuple[Array, Array]:
+        value, gradient = density(free(white).reshape(white.shape))
+        return value, (gradient.reshape(len(mode), -1, space.size) @ root).reshape(white.shape)
 
-
-def _sharp(space: RowSpace, precision: Array) -> Array:
-    """Of which releases (R,) the posterior is so sharp, or so uneven, that it takes ``whitening``."""
-    if space.categories:
-        return np.ones(len(precision), dtype=bool)
-    if not space.plain.pairs:
-        return np.zeros(len(precision), dtype=bool)
-    return np.asarray(np.median(precision[:, : space.plain.pairs], axis=1) > SHARP**2)
+    noise = 0.5 * rng.standard_normal((len(mode), CHAINS, space.size))
+    chains = sample(of_white, noise, np.ones((len(mode), space.size)), SCHEDULE, rng)
+    return replace(chains, draws=free(chains.draws).reshape(chains.draws.shape))
 
 
 def _of_chains(density: CurvatureDensity) -> CurvatureDensity:
@@ -108,11 +96,12 @@ def _of_chains(density: CurvatureDensity) -> CurvatureDensity:
     )
 
 
-def _floored(released: NoisyCurvature, space: RowSpace) -> NoisyCurvature:
-    smallest = np.diagonal(released.matrix, axis1=1, axis2=2).min(1)
-    finest = FINEST * np.maximum(smallest, released.diagonal_sd)
+def _floored(released: NoisyCurvature, space: RowSpace, count: Array) -> NoisyCurvature:
+    matrix, spread = _summed(released.of_rows, space.dim)
+    seen = _Seen.of(space.plain, matrix, spread * released.diagonal_sd, count)
+    finest = FINEST * seen.unit / spread**2 * seen.variance.min(1, initial=1.0)
     if released.frame is None:  # else a diagonal entry is that of a category alone
-        for share in _shares(space, _summed(released.matrix, space.dim)[0]):
+        for share in _shares(space, matrix):
             finest = finest * share.min(1)
     return replace(
         released,
@@ -128,35 +117,28 @@ def _summed(matrix: Array, dim: int) -> tuple[Array, float]:
     return np.einsum("raiaj->rij", blocks), float(np.sqrt(predictors))
 
 
-def _start(
-    space: RowSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
-) -> tuple[Array, Array]:
-    """Where chains start, and rough posterior precisions: only the speed of the sampler depends on them.
+def _start(space: RowSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array) -> Array:
+    """Where the search for the mode starts (R, size).
 
     Plain columns start by themselves; categories start at the shares that the matrix shows beside the
     intercept, without interactions and shifts.
     """
     plain = space.plain
     inner = matrix[:, : plain.dim, : plain.dim]
-    start, precision = _start_of_moments(plain, inner, diagonal_sd, offdiagonal_sd, count)
-    if not space.categories:
-        return start, precision
-    shares = _shares(space, matrix)
-    effects = [np.log(share) @ contrast_basis(share.shape[1]) for share in shares]
-    none = np.zeros((len(matrix), len(space.spreads) - sum(effect.shape[1] for effect in effects)))
-    return (
-        np.concatenate([start, *effects, none], axis=1),
-        np.concatenate([precision, np.tile(1.0 / space.spreads**2, (len(matrix), 1))], axis=1),
-    )
+    start = _start_of_moments(plain, inner, diagonal_sd, offdiagonal_sd, count)
+    effects = [np.log(share) @ contrast_basis(share.shape[1]) for share in _shares(space, matrix)]
+    known = np.concatenate([start, *effects], axis=1)
+    return np.pad(known, ((0, 0), (0, space.size - known.shape[1])))
 
 
 def _prior_precision(space: RowSpace, start: Array) -> Array:
     """Rough precisions (R, size) of the prior near ``start``."""
     plain = space.plain
     out = np.ones(start.shape)
-    out[:, : plain.pairs] = 2.0 * plain.dim / (1.0 + start[:, : plain.pairs] ** 2)
-    out[:, plain.pairs + plain.scales] = 1.0 / plain.count_sd**2
-    out[:, plain.size :] = 1.0 / space.spreads**2
+    out[:, : plain.pairs] = 2.0 * plain.columns / (1.0 + start[:, : plain.pairs] ** 2)
+    out[:, plain.scales] = np.exp(start[:, plain.scales])
+    out[:, plain.count] = 1.0 / plain.count_sd**2
+    out[:, plain.size :] = space.precision
     return out
 
 
@@ -174,34 +156,48 @@ def _shares(space: RowSpace, matrix: Array) -> list[Array]:
     return out
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """What matrices (R) show of the plain columns, as far as noise does not hide it."""
+
+    unit: Array  # (R,), records times their mean weight
+    mean: Array  # (R, f)
+    variance: Array  # (R, f)
+    covariance: Array  # (R, f, f), as it is
+
+    @classmethod
+    def of(cls, space: MomentSpace, matrix: Array, noise: Array, count: Array) -> _Seen:
+        """``noise`` (R,) is the standard deviation of the matrix's entries."""
+        features = slice(int(space.intercept), space.dim)
+        size = np.diagonal(matrix, axis1=1, axis2=2)
+        unit = np.maximum(size[:, 0] if space.intercept else size.mean(1), LEAST_UNIT * count)
+        inner, relative = matrix[:, features, features] / unit[:, None, None], noise / unit
+        mean = np.zeros(inner.shape[:2])
+        if space.intercept:
+            mean = np.clip(matrix[:, 0, features] / unit[:, None], -LARGEST_MEAN, LARGEST_MEAN)
+        covariance = inner - mean[:, :, None] * mean[:, None, :]
+        hidden = relative[:, None] * np.sqrt(1.0 + 4.0 * mean**2)  # the noise of the variance
+        least = np.clip(0.5 * hidden, LEAST_VARIANCE, LARGEST_VARIANCE)
+        variance = np.clip(np.diagonal(covariance, axis1=1, axis2=2), least, LARGEST_VARIANCE)
+        return cls(unit=unit, mean=mean, variance=variance, covariance=covariance)
+
+
 def _start_of_moments(
     space: MomentSpace, matrix: Array, diagonal_sd: Array, offdiagonal_sd: Array, count: Array
-) -> tuple[Array, Array]:
-    """Chains start at the correlations of the released matrix.
-
-    A chain that starts at none, where many records show strong ones, overshoots to singular correlations and
-    is still there when the warm-up ends.
-    """
-    p, pairs, scales = space.dim, space.pairs, space.scales
-    size = np.diagonal(matrix, axis1=1, axis2=2)
-    unit = np.maximum(size[:, 0] if space.intercept else size.mean(1), 0.02 * count)
-    relative = np.clip(size / unit[:, None], 0.03, 1.5)
-    start, precision = np.zeros((len(matrix), space.size)), np.ones((len(matrix), space.size))
-    start[:, pairs : pairs + scales] = np.log(relative[:, p - scales :])
-    rows, columns = np.tril_indices(p, -1)
-    geometric = np.sqrt(relative[:, rows] * relative[:, columns])
-    told = unit[:, None] * geometric / offdiagonal_sd[:, None]
-    if p > 1:
-        diagonal = np.sqrt(unit[:, None] * relative)
-        noise = 2.0 * np.sqrt(p) / np.median(told, axis=1)
-        correlations = _bounded(matrix / (diagonal[:, :, None] * diagonal[:, None, :]), noise)
-        start[:, :pairs], start[:, -1], radius = space.of_correlations(correlations)
-        told = told / radius[:, rows]
-    precision[:, :pairs] = 2.0 * p + told**2
-    signal = (unit[:, None] * relative / diagonal_sd[:, None]) ** 2
-    precision[:, pairs : pairs + scales] = 1.0 + signal[:, p - scales :]
-    precision[:, pairs + scales] = 1.0 / space.count_sd**2 + signal.sum(1)
-    return start, precision
+) -> Array:
+    """The means, variances and correlations of the released matrix."""
+    seen = _Seen.of(space, matrix, diagonal_sd, count)
+    start = np.zeros((len(matrix), space.size))
+    start[:, space.scales] = np.log(seen.variance)
+    if space.intercept:
+        start[:, space.means] = seen.mean
+    if space.columns > 1:
+        deviation, (rows, columns) = np.sqrt(seen.variance), lower_pairs(space.columns)
+        size = deviation[:, :, None] * deviation[:, None, :]
+        told = np.median(size[:, rows, columns], axis=1) * seen.unit / offdiagonal_sd
+        correlations = _bounded(seen.covariance / size, 2.0 * np.sqrt(space.columns) / told)
+        start[:, : space.pairs], start[:, -1] = space.of_correlations(correlations)
+    return start
 
 
 def _bounded(matrix: Array, noise: Array) -> Array:

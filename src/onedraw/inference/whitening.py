@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coordinates in which a sharp posterior of the rows' law is nearly a standard normal one.
+"""Coordinates in which the posterior of the rows' law is nearly a standard normal one.
 
 Rare categories are known from a release to a tenth where common ones are known to a thousandth, and what is
-known of the first depends on the second; of many records correlations are known so well that the unique part
-of the columns trades with all of them. No scale for each coordinate by itself serves: chains crawl, or stay
-where they started. So they run in y, free = mode + root y, with the mode and the inverse curvature root root'
-of Gauss and Newton: the information J' P J that the released entries have about the coordinates (J by reverse
-mode, P the precisions of the noise), and that of the prior. Only the speed of the sampler depends on it.
+known of the first depends on the second; the unique part of the columns trades with all correlations; a mean
+is known far better than the variance about it. No scale for each coordinate by itself serves: chains crawl,
+or stay where they started. So they run in y, free = mode + root y, with the mode and the inverse curvature
+root root' of Gauss and Newton: the information J' P J that the released entries have about the coordinates (J
+by reverse mode, P the precisions of the noise), and that of the prior. Only the speed of the sampler depends
+on it.
 
 >>> import numpy as np
 >>> from onedraw.inference.moments import MomentSpace

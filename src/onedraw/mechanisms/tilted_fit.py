@@ -68,7 +68,7 @@ from onedraw.uncertainty.categories import too_many_levels
 from onedraw.uncertainty.released import symmetric
 
 AUTO, ROBUST = "auto", "robust"
-CURVATURE_SHARE = 0.2
+CURVATURE_SHARE = 0.25
 """Of epsilon, for the curvature."""
 LEAST_SCALE = 2.0**-200
 """A residual scale that is found privately has no floor but this."""

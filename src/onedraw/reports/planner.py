@@ -117,7 +117,7 @@ def planner_page(*, rows: int, columns: int, epsilon: float = 1.0) -> str:
 
 RESTS = (
     "Features spread evenly over declared ranges, an outcome that is neither rare nor fixed, and effects of "
-    "ordinary size; a first-order expansion of the tilted fit, with a fifth of epsilon spent on what "
+    "ordinary size; a first-order expansion of the tilted fit, with a quarter of epsilon spent on what "
     "intervals need. Rare outcomes, narrow columns and columns that go together need more rows, with and "
     "without privacy. To simulate your own case: onedraw plan --help."
 )
