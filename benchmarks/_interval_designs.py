@@ -164,7 +164,7 @@ def _with_errors(cell: Cell, x: np.ndarray, y: np.ndarray, truth: np.ndarray) ->
 def _patients(n: int, rng: np.random.Generator) -> Table:
     """Patients and residuals of the least-squares fit, each drawn with replacement; that fit is the truth."""
     data = load_diabetes(as_frame=True, scaled=False)
-    low, high = np.array([15.0, 60.0, 3.0]), np.array([45.0, 140.0, 6.5])
+    low, high = np.array([18.0, 70.0, 3.8]), np.array([35.0, 120.0, 5.6])
     x = (2.0 * data.data[["bmi", "bp", "s5"]].to_numpy() - low - high) / (high - low)
     rows, y = np.column_stack([x, np.ones(len(x))]), data.target.to_numpy() / 175.0 - 1.0
     truth = np.linalg.lstsq(rows, y, rcond=None)[0]

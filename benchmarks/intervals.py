@@ -15,9 +15,9 @@ are the other half. Reported are all releases of the file.
 
 Laws of the features: uniform on [-1, 1]; normal, pairwise correlation 0.5, AR 0.7 and t with 3 degrees
 ("heavy"), without declared bounds; dummies of +-1 with probabilities uniform on (0.1, 0.9); "rare" is uniform
-with about 5% of outcomes. Linear regressions have normal errors, under "heavy" t with 3 degrees. The settings
-of ``_interval_designs`` (private number of rows, two rows a person, robust errors) are cells by name. The
-grid "categories" has a declared column of 3 to 20 categories (``_category_designs``), the grid "tables" the
+with about 5% of outcomes. Linear regressions have normal errors, under "heavy" t with 3 degrees. The grid
+"settings" has those of ``_interval_designs`` (private number of rows, two rows a person, robust errors), the
+grid "categories" a declared column of 3 to 20 categories (``_category_designs``), the grid "tables" the
 features of public tables (``_public_tables``).
 """
 
@@ -73,7 +73,7 @@ OPTIONS = {"private": {"neighbours": "add_remove"}, "clustered": {"rows_per_pers
 ROBUST = ("spreading",)
 """The settings with robust errors; overdispersed counts had them once, and are refused them since."""
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "uncertainty.md"
-KEPT = {"study": "intervals", "categories": "categories", "tables": "tables"}
+KEPT = {name: name for name in ("categories", "tables", "settings")} | {"study": "intervals"}
 """The grids that are kept, and the sections of the page: their files stand beside this one."""
 AIM = (0.93, 0.98)
 
@@ -82,6 +82,8 @@ def cells(grid: str) -> list[Cell]:
     """The designs of a grid; of "categories" the laws by turns, each with three models."""
     if grid == "tables":
         return _table_cells()
+    if grid == "settings":
+        return _setting_cells()
     if grid != "categories":
         return _plain_cells(grid)
     laws = ("uneven", "equal", "rare")
@@ -104,6 +106,12 @@ def _table_cells() -> list[Cell]:
         for law in WITHOUT_RANGES
         for model in ("logistic", "linear")
     ]
+
+
+def _setting_cells() -> list[Cell]:
+    """A private number of rows, two rows a person, robust errors, the patients of the README."""
+    both = [Cell(m, law, 10_000, 5, 1.0) for law in ("private", "clustered") for m in ("logistic", "linear")]
+    return [*both, Cell("linear", "spreading", 10_000, 5, 1.0), Cell("linear", "patients", 442, 3, 6.0)]
 
 
 def _plain_cells(grid: str) -> list[Cell]:
@@ -266,7 +274,7 @@ def kept(path: Path, wanted: list[Cell]) -> list[Batch]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--grid", choices=(*SIZES, "categories", "tables"), default="smoke")
+    parser.add_argument("--grid", choices=("smoke", *KEPT), default="smoke")
     parser.add_argument("--models", nargs="*", choices=MODELS, default=MODELS)
     parser.add_argument("--cell", nargs="*", help="cells by name instead: 'linear ar 3000 10 1'")
     parser.add_argument("--repeats", type=int, default=_batches.SIZE)

@@ -13,7 +13,8 @@ how much: the width of an interval over the median width given the moments. Beyo
 mostly what the prior of the moments says, and ``reason`` refuses. (By the prior a column may be constant, a
 category empty and a column the sum of others; where noise does not say otherwise, inflation is large.) It
 also refuses 95% intervals that reach further than ``Released.useful`` to either side: they say nothing that
-was not known before.
+was not known before. Intervals that are given rest on the prior all the same where the smallest eigenvalue
+does not stand out of the noise (``resolution``): then ``caveat`` says so.
 
 Guarantee:
     Post-processing: a function of released numbers, public facts and a fixed seed. It costs no privacy, and
@@ -48,6 +49,7 @@ from onedraw.inference.misfit import ratios, variances
 from onedraw.inference.mixture import NORMAL, NormalMixture, WaldTest
 from onedraw.inference.noisy import NoisyCurvature
 from onedraw.inference.released import Released
+from onedraw.inference.resolution import RESOLVED, resolution
 from onedraw.inference.sampling import sample_moments
 from onedraw.inference.space import RowPoint, RowSpace
 from onedraw.inference.weight import CountWeight, SeveralCounts, Weight
@@ -58,6 +60,10 @@ TILTS = 2
 """Tilts for every draw of the moments, each with its mirror image."""
 INFLATION = 1.5
 """Intervals are refused beyond this ratio of their width to the median width given the moments."""
+COULD_HIDE = (
+    "The noise could hide that a column hardly varies, or is nearly the sum of others. That is held for "
+    "unlikely; if it is so, errors are larger than these."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,6 +73,7 @@ class Inference:
     law: NormalMixture
     inflation: Array  # (p,)
     reason: str | None
+    caveat: str | None
 
     @property
     def estimate(self) -> Array:
@@ -188,7 +195,13 @@ def _mix(released: Released, space: RowSpace, draws: Array, rng: np.random.Gener
     # The median over the components of the standard errors that a known curvature would give (p,).
     given = np.sqrt(np.median(np.diagonal(known, axis1=1, axis2=2), axis=0))[back]
     inflation = mixture.standard_error / given
-    return Inference(law=mixture, inflation=inflation, reason=_reason(released, mixture, inflation))
+    seen = resolution(released.curvature, released.diagonal_sd, released.offdiagonal_sd, released.frame)
+    return Inference(
+        law=mixture,
+        inflation=inflation,
+        reason=_reason(released, mixture, inflation),
+        caveat=None if seen >= RESOLVED else COULD_HIDE,
+    )
 
 
 def _ratios(released: Released, point: RowPoint, rng: np.random.Generator) -> Array | None:

@@ -148,7 +148,7 @@ class ReleasedInference:
             p_value=tuple(float(test.p_value) for test in tests),
             level=level,
             notes=ROBUST_NOTES if "score_products" in self.release.statistics else NOTES,
-            caveats=caveats(self.release),
+            caveats=caveats(self.release, self.found),
         )
 
     def _weights(self, contrasts: Any) -> Array:
@@ -249,9 +249,9 @@ def original_units(release: Release, found: Inference) -> ReleasedInference:
     )
 
 
-def caveats(release: Release) -> tuple[str, ...]:
+def caveats(release: Release, found: Inference) -> tuple[str, ...]:
     """What a reader must know beyond the notes."""
     rows = release.guarantee.rows_per_person
-    if rows == 1:
-        return ()
-    return (f"Rows of a person may be alike, so errors are those of {rows} identical rows each: cautious.",)
+    alike = f"Rows of a person may be alike, so errors are those of {rows} identical rows each: cautious."
+    said = (alike if rows > 1 else None, found.caveat)
+    return tuple(caveat for caveat in said if caveat is not None)
