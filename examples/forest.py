@@ -21,8 +21,8 @@ from sklearn.datasets import load_diabetes
 import onedraw
 from onedraw.uncertainty import Intervals
 
-# Where most patients are, known without the table (nothing is clipped there: a record outside counts for less),
-# and a step that a reader can picture. Triglycerides of 45 to 270 mg/dl, for instance, have logarithms of 3.8 to 5.6.
+# Where most patients are, known without the table (nothing is clipped there: a record outside counts for
+# less), and a step that a reader can picture. Triglycerides of 45 to 270 mg/dl have logarithms of 3.8 to 5.6.
 FEATURES = {
     "bmi": ((18.0, 35.0), 5.0, "+5 kg/m² of body mass index"),
     "bp": ((70.0, 120.0), 10.0, "+10 mmHg of blood pressure"),

@@ -7,17 +7,13 @@ entries at most e (``entry``) in size and diagonal ones in [0, e]. A person has 
 Of rows with columns of categories most entries are zero, and a row that is replaced, or added, moves those of
 the upper triangle by at most t in all (``moved``).
 
-Guarantee (``epsilon`` = diagonal part + off-diagonal part, or (epsilon, delta) for the Gaussian):
-    * Diagonal, entries known: the cube law of scale m e/epsilon_d, for both relations: the difference of two
-      vectors of [0, m e]^p is in [-m e, m e]^p.
-    * Diagonal, trace only: independent Laplace of scale 2 m c/epsilon_d, m c/epsilon_d for add/remove: the
-      sums of the absolute entries are traces.
-    * Off-diagonal, entries known: the cube law over p (p-1)/2 entries of scale 2 m e/epsilon_o, m e/epsilon_o
-      for add/remove.
-    * Off-diagonal, trace only (and wherever it is smaller): the symmetrised Wishart N = s (A A' - B B'), A
-      and B p x (p+1) standard normal, s = m c/epsilon_o, half of it for add/remove. Its diagonal is a second
-      reading.
-    * All entries, t known: independent Laplace of scale m t/epsilon, which needs no parts.
+Guarantee (epsilon, or (epsilon, delta) for the Gaussian), of the law with the least noise in all:
+    * Cube, entries known: a point of the cube law of scale m e/epsilon for the entries of the triangle, those
+      off the diagonal times 2 (1 for add/remove). The difference of two persons is at most m e on the
+      diagonal, where both lie in [0, m e], and 2 m e off it.
+    * Wishart, trace known: N = s (A A' - B B'), A and B p x (p+1) standard normal, s = m c/epsilon, half of
+      it for add/remove.
+    * Laplace, t known: independent entries of scale m t/epsilon.
     * A total of squared scores sum omega a^2, a = |f'|/score bound in [0, 1] (``total_scale``): Laplace of
       scale m/epsilon, for both relations, as a person moves it by m at most.
     * delta > 0: Gaussian on the whole matrix, of Frobenius sensitivity sqrt(2) m c, m c for add/remove.
@@ -32,9 +28,9 @@ of that. [] (A single Wishart would not do: its support moves with the data.)
 The isotropic law in the Frobenius norm has standard deviation sigma on the diagonal, sigma/sqrt(2) off it.
 
 >>> import numpy as np
->>> law = curvature_law(dim=4, trace=1.0, entry=None, epsilon=1.0, diagonal_share=0.5)
->>> round(law.off_diagonal_sd**2, 6)                              # 2 (p+1) (c/0.5)^2
-40.0
+>>> law = curvature_law(dim=4, trace=1.0, entry=None, epsilon=0.5)
+>>> round(law.off_diagonal_sd**2, 6), round(law.diagonal_sd**2, 6)     # 2 and 4 times (p+1) (c/0.5)^2
+(40.0, 80.0)
 >>> law.release(np.eye(4), np.random.default_rng(0)).matrix.shape
 (4, 4)
 """
@@ -48,12 +44,9 @@ from typing import Literal
 import numpy as np
 
 from onedraw._validate import one_of, positive, probability, whole
-from onedraw.errors import InvalidInput
 from onedraw.privacy.gaussian import gaussian_parameter
 from onedraw.tilted.laws import CubeLaw
 from onedraw.types import Array, Neighbours
-
-DIAGONAL_SHARE = 0.3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,76 +60,61 @@ class NoisyCurvature:
 
 @dataclass(frozen=True, kw_only=True)
 class CurvatureLaw:
-    """Noise for a symmetric matrix; scales are those of the guarantee."""
+    """Noise for a symmetric matrix; the scale is that of the guarantee."""
 
     dim: int
-    diagonal: Literal["cube", "laplace", "gaussian"]
-    diagonal_scale: float
-    off_diagonal: Literal["cube", "wishart", "laplace", "gaussian"]
-    off_diagonal_scale: float
-
-    @property
-    def own_diagonal_sd(self) -> float:
-        """The standard deviation of the diagonal's own noise, before a second reading."""
-        if self.diagonal == "cube":
-            return math.sqrt(CubeLaw(dim=self.dim, scale=self.diagonal_scale).variance)
-        return self.diagonal_scale * (math.sqrt(2.0) if self.diagonal == "laplace" else 1.0)
-
-    @property
-    def second_weight(self) -> float:
-        """The weight of the Wishart's reading of the diagonal, by inverse variances."""
-        if self.off_diagonal != "wishart":
-            return 0.0
-        own, second = self.own_diagonal_sd**2, 4.0 * (self.dim + 1) * self.off_diagonal_scale**2
-        return own / (own + second)
+    kind: Literal["cube", "wishart", "laplace", "gaussian"]
+    scale: float
+    off_diagonal: float = 1.0
+    """Of the cube: how many times as large the noise off the diagonal is."""
 
     @property
     def diagonal_sd(self) -> float:
-        return self.own_diagonal_sd * math.sqrt(1.0 - self.second_weight)
+        if self.kind == "cube":
+            return math.sqrt(self._cube.variance)
+        factor = {"wishart": 4.0 * (self.dim + 1), "laplace": 2.0, "gaussian": 1.0}[self.kind]
+        return self.scale * math.sqrt(factor)
 
     @property
     def off_diagonal_sd(self) -> float:
-        if self.off_diagonal == "wishart":
-            return self.off_diagonal_scale * math.sqrt(2.0 * (self.dim + 1))
-        if self.off_diagonal == "gaussian":
-            return self.off_diagonal_scale
-        if self.off_diagonal == "laplace":
-            return self.off_diagonal_scale * math.sqrt(2.0)
-        entries = self.dim * (self.dim - 1) // 2
-        return math.sqrt(CubeLaw(dim=max(entries, 1), scale=self.off_diagonal_scale).variance)
+        if self.kind in ("wishart", "gaussian"):
+            return self.diagonal_sd / math.sqrt(2.0)
+        return self.diagonal_sd * self.off_diagonal
+
+    @property
+    def total_variance(self) -> float:
+        """Of all entries together."""
+        p = self.dim
+        return p * self.diagonal_sd**2 + p * (p - 1) * self.off_diagonal_sd**2
+
+    @property
+    def _cube(self) -> CubeLaw:
+        return CubeLaw(dim=self.dim * (self.dim + 1) // 2, scale=self.scale)
 
     def release(self, curvature: Array, rng: np.random.Generator) -> NoisyCurvature:
         """The matrix with noise: what is published."""
-        noise = self._off_diagonal_noise(rng)
-        second = self.second_weight
-        diagonal = (1.0 - second) * self._diagonal_noise(rng) + second * np.diag(noise)
-        noise[np.diag_indices(self.dim)] = diagonal
-        matrix = 0.5 * (curvature + curvature.T) + noise
         return NoisyCurvature(
-            matrix=matrix, diagonal_sd=self.diagonal_sd, off_diagonal_sd=self.off_diagonal_sd
+            matrix=0.5 * (curvature + curvature.T) + self.noise(rng),
+            diagonal_sd=self.diagonal_sd,
+            off_diagonal_sd=self.off_diagonal_sd,
         )
 
-    def _diagonal_noise(self, rng: np.random.Generator) -> Array:
-        if self.diagonal == "cube":
-            return CubeLaw(dim=self.dim, scale=self.diagonal_scale).sample(rng)
-        if self.diagonal == "laplace":
-            return rng.laplace(0.0, self.diagonal_scale, self.dim)
-        return rng.normal(0.0, self.diagonal_scale, self.dim)
-
-    def _off_diagonal_noise(self, rng: np.random.Generator) -> Array:
+    def noise(self, rng: np.random.Generator) -> Array:
+        """Symmetric (p, p)."""
         p = self.dim
-        if self.off_diagonal == "wishart":
+        if self.kind == "wishart":
             first, second = _wishart_root(p, rng), _wishart_root(p, rng)
-            return np.asarray(self.off_diagonal_scale * (first @ first.T - second @ second.T))
-        noise, upper = np.zeros((p, p)), np.triu_indices(p, 1)
-        entries = len(upper[0])
-        if self.off_diagonal == "gaussian":
-            noise[upper] = rng.normal(0.0, self.off_diagonal_scale, entries)
-        elif self.off_diagonal == "laplace":
-            noise[upper] = rng.laplace(0.0, self.off_diagonal_scale, entries)
-        elif entries:
-            noise[upper] = CubeLaw(dim=entries, scale=self.off_diagonal_scale).sample(rng)
-        return noise + noise.T
+            return np.asarray(self.scale * (first @ first.T - second @ second.T))
+        noise, upper = np.zeros((p, p)), np.triu_indices(p)
+        if self.kind == "cube":
+            noise[upper] = self._cube.sample(rng)
+            off = self.off_diagonal
+        else:
+            draw = rng.laplace if self.kind == "laplace" else rng.normal
+            noise[upper] = draw(0.0, self.scale, len(upper[0]))
+            off = self.off_diagonal_sd / self.diagonal_sd
+        above = off * np.triu(noise, 1)
+        return np.asarray(np.diag(noise.diagonal()) + above + above.T)
 
 
 def _wishart_root(dim: int, rng: np.random.Generator) -> Array:
@@ -161,41 +139,27 @@ def curvature_law(
     delta: float = 0.0,
     neighbours: Neighbours = "replace_one",
     rows_per_person: int = 1,
-    diagonal_share: float = DIAGONAL_SHARE,
 ) -> CurvatureLaw:
-    """The law with the least off-diagonal noise. ``entry`` is None where only the trace is bounded, ``moved``
-    where a row may have all entries."""
+    """The law with the least noise. ``entry`` is None where only the trace is bounded, ``moved`` where a row
+    may have all entries."""
     p, m = whole(dim=dim), whole(rows_per_person=rows_per_person)
     positive(epsilon=epsilon)
     probability(delta=delta)
     one_of(("replace_one", "add_remove"), neighbours=neighbours)
-    if not 0.0 < diagonal_share < 1.0:
-        raise InvalidInput(f"Expected 0 < diagonal_share < 1, got diagonal_share={diagonal_share!r}.")
     both = 2.0 if neighbours == "replace_one" else 1.0
-    on, off = diagonal_share * epsilon, (1.0 - diagonal_share) * epsilon
     c = m * positive(trace=trace)
-    laws = [("laplace", both * c / on, "wishart", 0.5 * both * c / off)]
+    rounded = 1.0 + 1e-12
+    laws = [CurvatureLaw(dim=p, kind="wishart", scale=rounded * 0.5 * both * c / epsilon)]
     if entry is not None:
         e = m * positive(entry=entry)
-        laws[0] = ("cube", e / on, "wishart", 0.5 * both * c / off)
-        laws.append(("cube", e / on, "cube", both * e / off))
+        laws.append(CurvatureLaw(dim=p, kind="cube", scale=rounded * e / epsilon, off_diagonal=both))
     if moved is not None:
         scale = m * positive(moved=moved) / epsilon
-        laws.append(("laplace", scale, "laplace", scale))
+        laws.append(CurvatureLaw(dim=p, kind="laplace", scale=rounded * scale))
     if delta > 0.0:
         sigma = math.sqrt(both) * c / gaussian_parameter(epsilon, delta)
-        laws.append(("gaussian", sigma, "gaussian", sigma / math.sqrt(2.0)))
-    options = [
-        CurvatureLaw(
-            dim=p,
-            diagonal=diagonal,  # type: ignore[arg-type]
-            diagonal_scale=(1.0 + 1e-12) * diagonal_scale,
-            off_diagonal=off_diagonal,  # type: ignore[arg-type]
-            off_diagonal_scale=(1.0 + 1e-12) * off_scale,
-        )
-        for diagonal, diagonal_scale, off_diagonal, off_scale in laws
-    ]
-    return min(options, key=lambda law: law.off_diagonal_sd)
+        laws.append(CurvatureLaw(dim=p, kind="gaussian", scale=rounded * sigma))
+    return min(laws, key=lambda law: law.total_variance)
 
 
 def total_scale(*, epsilon: float, rows_per_person: int = 1) -> float:
