@@ -21,7 +21,6 @@ from onedraw.inference.noisy import CurvatureDensity, NoisyCurvature
 from onedraw.inference.rows import Rows
 from onedraw.inference.space import RowSpace
 from onedraw.mechanisms import TiltedFit
-from onedraw.mechanisms._for_intervals import LOST_SHARE
 from onedraw.mechanisms.tilted_fit import CURVATURE_SHARE
 from onedraw.release import Release
 from onedraw.tilted.class_law import ClassNormLaw
@@ -237,17 +236,13 @@ def test_what_is_released_is_the_information_with_the_noise_of_its_bounds(unifor
     of the fit, which curves 7 to 25% more. Six standard deviations of the noise; the seed is fixed."""
     found = released_of(uniform[0].release_)
     z = np.column_stack([np.random.default_rng(4).uniform(-1.0, 1.0, (N, 2)), np.ones(N)])
-    # Rows of the released matrix have |z|^2 of at most 2, and it is divided by the weight that they kept.
-    weight = np.minimum(1.0, 2.0 / (z**2).sum(1))
-    kept = weight.mean()
-    _, expected = softmax_sums(z, weight / kept, found.theta.reshape(2, 3))
+    _, expected = softmax_sums(z, np.ones(N), found.theta.reshape(2, 3))
     noise = max(found.diagonal_sd, found.offdiagonal_sd)
     assert 6.0 * noise < 0.02 * expected.diagonal().min()
     np.testing.assert_allclose(found.curvature, expected, atol=6.0 * noise)
-    epsilon = (1.0 - LOST_SHARE) * CURVATURE_SHARE * 200.0
-    law = curvature_law(dim=6, trace=2.0 * (1.0 - 1.0 / 3.0), entry=0.5, epsilon=epsilon)
-    assert found.diagonal_sd == pytest.approx(law.diagonal_sd / kept, rel=1e-3)
-    assert found.offdiagonal_sd == pytest.approx(law.off_diagonal_sd / kept, rel=1e-3)
+    law = curvature_law(dim=6, trace=3.0 * (1.0 - 1.0 / 3.0), entry=0.5, epsilon=CURVATURE_SHARE * 200.0)
+    assert found.diagonal_sd == pytest.approx(law.diagonal_sd, rel=1e-6)
+    assert found.offdiagonal_sd == pytest.approx(law.off_diagonal_sd, rel=1e-6)
 
 
 def test_skewed_dummies_have_the_errors_of_their_likelihood():

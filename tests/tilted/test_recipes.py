@@ -20,7 +20,7 @@ STAGES = {
     terms: ["calibrate"],
     recipes: ["size_of_counts"],
     linear: ["window_of_half", "spread_of_residuals"],
-    _for_intervals: ["curvature_law", "total_scale", "share_left"],
+    _for_intervals: ["curvature_law", "total_scale"],
 }
 """What spends epsilon, by the module that calls it."""
 

@@ -129,7 +129,10 @@ def test_the_noise_of_products_of_classes_is_what_the_worst_record_needs(classes
     assert np.linalg.eigvalsh(added).min() >= -1e-9
     # Replace-one moves the Wishart's exponent by both traces over twice its scale: epsilon 1 in all.
     assert law.kind == "wishart"
-    assert np.trace(added, axis1=1, axis2=2).max() / law.scale == pytest.approx(1.0, rel=1e-6)
+    spent = np.trace(added, axis1=1, axis2=2).max() / law.scale
+    if law.own is not None:  # which a record moves by the largest entry of the diagonal
+        spent += np.diagonal(added, axis1=1, axis2=2).max() / law.own.scale
+    assert spent == pytest.approx(1.0, rel=1e-6)
     if geometry == "cube":  # what the law of few parameters rests on
         upper = np.triu_indices(4 * q)
         assert np.abs(added[:, upper[0], upper[1]]).max() == pytest.approx(1.0, rel=1e-9)

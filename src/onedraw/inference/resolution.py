@@ -2,10 +2,11 @@
 """Whether noise could hide that a direction of the rows has no curvature at all.
 
 If v'Hv = 0 for some v of length 1 (a constant column, or one that is the sum of others), then the smallest
-eigenvalue of H~ = H + N is at most v'H~v = v'Nv, however many columns there are. For independent entries with
-standard deviations s on and t off the diagonal, v'Nv has variance s^2 sum v_i^4 + 2 t^2 (1 - sum v_i^4), at
-most max(s^2, 2 t^2). So an eigenvalue of ``RESOLVED`` such deviations or more shows that there is no such
-direction (once in 700 tables it would show so by chance, if v'Nv were normal).
+eigenvalue of H~ = H + N is at most v'H~v = v'Nv, however many columns there are. For uncorrelated entries
+with standard deviations s on and t off the diagonal, v'Nv has variance s^2 sum v_i^4 + 2 t^2 (1 - sum v_i^4),
+at most max(s^2, 2 t^2). So an eigenvalue of ``RESOLVED`` such deviations or more shows that there is no such
+direction. By chance it would show so once in 700 tables if v'Nv were normal, once in 230 to 420 with the
+noise of a symmetrised Wishart matrix of 4 to 11 columns.
 
 Less than that shows nothing: many columns that have nothing to do with one another look the same, as their
 noisy eigenvalues spread around their own. The prior of ``moments`` then decides, and holds one direction in

@@ -3,9 +3,8 @@
 
 Guarantee:
     As private as ``terms`` say, given the released parameters: a curvature with the noise of
-    ``tilted.curvature``, where rows are evened with a part of it for the weight that they lose
-    (``tilted.even_rows``); of a model with a residual scale, a part of it for the total of squared scores;
-    for robust errors as much again for the matrix of their products (``tilted.scores``).
+    ``tilted.curvature``; of a model with a residual scale, a part of it for the total of squared scores; for
+    robust errors as much again for the matrix of their products (``tilted.scores``).
 """
 
 from __future__ import annotations
@@ -16,20 +15,17 @@ import numpy as np
 
 from onedraw.release import Statistic
 from onedraw.tilted.curvature import NoisyCurvature, curvature_law, total_scale
-from onedraw.tilted.even_rows import EvenInformation, share_left
 from onedraw.tilted.one_hot import ONE_HOT, OneHot
 from onedraw.tilted.recipes import Fitted
 from onedraw.tilted.scores import ScoreProducts, TotalScore
 from onedraw.tilted.solver import AtPoint
-from onedraw.tilted.sums import information, squared
+from onedraw.tilted.sums import information
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.weights import Geometry, squared_length
 from onedraw.types import Array
 
 DISPERSION_SHARE = 0.1
 """Of the curvature's part, for the spread of the scores of a model with a residual scale."""
-LOST_SHARE = 0.1
-"""Of the curvature's part, for the weight that evened rows lose."""
 
 
 def named(statistic: str, geometry: Geometry) -> str:
@@ -39,27 +35,19 @@ def named(statistic: str, geometry: Geometry) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ForIntervals:
-    """Noisy sums at the released parameters; ``terms`` are those of each matrix.
-
-    even: the longest row of full weight in the curvature; None where rows keep the weights of the fit.
-    """
+    """Noisy sums at the released parameters; ``terms`` are those of each matrix."""
 
     geometry: Geometry
     terms: Terms
     robust: bool
     has_scale: bool
-    even: float | None
 
     @property
     def wanted(self) -> tuple[AtPoint, ...]:
         """The sums that are needed, for the last pass of the fit to take."""
         if self.robust:
-            return (self._at, ScoreProducts)
-        return (self._at, TotalScore) if self.has_scale else (self._at,)
-
-    @property
-    def _at(self) -> AtPoint:
-        return information if self.even is None else EvenInformation(self.even)
+            return (information, ScoreProducts)
+        return (information, TotalScore) if self.has_scale else (information,)
 
     def released(self, found: Fitted, rng: np.random.Generator) -> dict[str, Statistic]:
         """All of them, in units of the working rows."""
@@ -72,21 +60,8 @@ class ForIntervals:
 
     def _curvature(self, found: Fitted, terms: Terms, rng: np.random.Generator) -> dict[str, Statistic]:
         loss, dim = found.loss.information, found.table.shape[1]
-        if self.even is None:
-            (total,) = found.summed(self._at)
-            trace = squared_length(self.geometry, dim) * loss.trace_bound
-            return self._matrix("curvature", squared(total), trace, loss.curvature_bound, terms, rng)
-        total, lost = found.summed(self._at)
-        kept = share_left(
-            lost[0],
-            longest=self.even,
-            dim=dim,
-            num_records=found.table.shape[0],
-            epsilon=terms.part(LOST_SHARE).epsilon,
-            rng=rng,
-        )
-        left, trace = terms.part(1.0 - LOST_SHARE), self.even * loss.trace_bound
-        return self._matrix("curvature", squared(total), trace, loss.curvature_bound, left, rng, kept=kept)
+        trace = squared_length(self.geometry, dim) * loss.trace_bound
+        return self._matrix("curvature", found.curvature, trace, loss.curvature_bound, terms, rng)
 
     def _score_products(self, found: Fitted, rng: np.random.Generator) -> dict[str, Statistic]:
         """The noisy sum of products of relative scores: the middle of a sandwich."""
@@ -105,17 +80,9 @@ class ForIntervals:
         }
 
     def _matrix(
-        self,
-        name: str,
-        matrix: Array,
-        trace: float,
-        entry: float,
-        terms: Terms,
-        rng: np.random.Generator,
-        kept: float = 1.0,
+        self, name: str, matrix: Array, trace: float, entry: float, terms: Terms, rng: np.random.Generator
     ) -> dict[str, Statistic]:
-        """A matrix with noise for records of this trace and these entries, and its standard deviations, both
-        as they would be of rows that had ``kept`` all of their weight."""
+        """A matrix with noise for records of this trace and these entries, and its standard deviations."""
         one_hot = self.geometry if isinstance(self.geometry, OneHot) else None
         law = curvature_law(
             dim=len(matrix),
@@ -127,15 +94,14 @@ class ForIntervals:
             neighbours=terms.neighbours,
             rows_per_person=terms.rows_per_person,
         )
-        return _statistics(named(name, self.geometry), law.release(matrix, rng), kept)
+        return _statistics(named(name, self.geometry), law.release(matrix, rng))
 
 
-def _statistics(name: str, noisy: NoisyCurvature, kept: float) -> dict[str, Statistic]:
+def _statistics(name: str, noisy: NoisyCurvature) -> dict[str, Statistic]:
     upper = np.triu_indices(len(noisy.matrix))
     # The unit is that of the noise: on a grid finer than its last bits nothing would be rounded.
     unit = min(noisy.diagonal_sd, noisy.off_diagonal_sd)
-    sds = [noisy.diagonal_sd / kept, noisy.off_diagonal_sd / kept]
     return {
-        name: Statistic.rounded(noisy.matrix[upper] / kept, unit=unit),
-        f"{name}_sd": Statistic.rounded(sds, unit=unit),
+        name: Statistic.rounded(noisy.matrix[upper], unit=unit),
+        f"{name}_sd": Statistic.rounded([noisy.diagonal_sd, noisy.off_diagonal_sd], unit=unit),
     }

@@ -54,7 +54,6 @@ from onedraw.release import Grid, Statistic, coefficient_step, scale_step
 from onedraw.samplers.base import Evidence
 from onedraw.tables.base import Sums, Table
 from onedraw.tables.foresight import staged
-from onedraw.tilted.even_rows import longest_row
 from onedraw.tilted.laws import GaussianLaw
 from onedraw.tilted.one_hot import OneHot, one_hot_of
 from onedraw.tilted.quantiles import Drawn
@@ -324,20 +323,7 @@ class TiltedFit(Mechanism):
             terms=self.terms_of_curvature,
             robust=self.inference == ROBUST,
             has_scale=self.model.family.has_scale,
-            even=self._even,
         )
-
-    @property
-    def _even(self) -> float | None:
-        """The longest row of full weight in the released curvature.
-
-        Of one feature there is nothing to gain; and to say which share of a private number of rows is left
-        would take another part of epsilon.
-        """
-        known, d = self.guarantee.num_records_is_public, self.model.num_features
-        if self._geometry != "cube" or d < 2 or not known:
-            return None
-        return longest_row(self._dim, intercept=self.model.fit_intercept)
 
     def _corrected(self, found: Fitted, statistics: Mapping[str, Statistic]) -> Array:
         """The minimiser without the pull of its ridge, from what is released: see ``unpulled``."""

@@ -12,7 +12,8 @@ Guarantee (epsilon, or (epsilon, delta) for the Gaussian), of the law with the l
       off the diagonal times 2 (1 for add/remove). The difference of two persons is at most m e on the
       diagonal, where both lie in [0, m e], and 2 m e off it.
     * Wishart, trace known: N = s (A A' - B B'), A and B p x (p+1) standard normal, s = m c/epsilon, half of
-      it for add/remove.
+      it for add/remove. Where entries are known too, ``DIAGONAL_SHARE`` of epsilon goes to the diagonal by
+      itself: the cube law of scale m e/epsilon for both relations; the Wishart's is a second reading.
     * Laplace, t known: independent entries of scale m t/epsilon.
     * A total of squared scores sum omega a^2, a = |f'|/score bound in [0, 1] (``total_scale``): Laplace of
       scale m/epsilon, for both relations, as a person moves it by m at most.
@@ -48,6 +49,8 @@ from onedraw.privacy.gaussian import gaussian_parameter
 from onedraw.tilted.laws import CubeLaw
 from onedraw.types import Array, Neighbours
 
+DIAGONAL_SHARE = 0.3
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyCurvature:
@@ -67,19 +70,35 @@ class CurvatureLaw:
     scale: float
     off_diagonal: float = 1.0
     """Of the cube: how many times as large the noise off the diagonal is."""
+    own: CubeLaw | None = None
+    """Beside the Wishart: a reading of the diagonal by itself."""
 
     @property
     def diagonal_sd(self) -> float:
+        if self.own is not None:
+            return math.sqrt(self.own.variance * (1.0 - self._second))
+        return self._only_diagonal_sd
+
+    @property
+    def off_diagonal_sd(self) -> float:
+        if self.kind in ("wishart", "gaussian"):
+            return self._only_diagonal_sd / math.sqrt(2.0)
+        return self._only_diagonal_sd * self.off_diagonal
+
+    @property
+    def _only_diagonal_sd(self) -> float:
+        """Without the diagonal's own reading."""
         if self.kind == "cube":
             return math.sqrt(self._cube.variance)
         factor = {"wishart": 4.0 * (self.dim + 1), "laplace": 2.0, "gaussian": 1.0}[self.kind]
         return self.scale * math.sqrt(factor)
 
     @property
-    def off_diagonal_sd(self) -> float:
-        if self.kind in ("wishart", "gaussian"):
-            return self.diagonal_sd / math.sqrt(2.0)
-        return self.diagonal_sd * self.off_diagonal
+    def _second(self) -> float:
+        """The weight of the Wishart's reading of the diagonal, by inverse variances: 1 without another."""
+        if self.own is None:
+            return 1.0
+        return self.own.variance / (self.own.variance + self._only_diagonal_sd**2)
 
     @property
     def total_variance(self) -> float:
@@ -104,7 +123,11 @@ class CurvatureLaw:
         p = self.dim
         if self.kind == "wishart":
             first, second = _wishart_root(p, rng), _wishart_root(p, rng)
-            return np.asarray(self.scale * (first @ first.T - second @ second.T))
+            wishart = self.scale * (first @ first.T - second @ second.T)
+            if self.own is not None:
+                own = (1.0 - self._second) * self.own.sample(rng)
+                wishart[np.diag_indices(p)] = own + self._second * wishart.diagonal()
+            return np.asarray(wishart)
         noise, upper = np.zeros((p, p)), np.triu_indices(p)
         if self.kind == "cube":
             noise[upper] = self._cube.sample(rng)
@@ -149,10 +172,16 @@ def curvature_law(
     both = 2.0 if neighbours == "replace_one" else 1.0
     c = m * positive(trace=trace)
     rounded = 1.0 + 1e-12
-    laws = [CurvatureLaw(dim=p, kind="wishart", scale=rounded * 0.5 * both * c / epsilon)]
-    if entry is not None:
-        e = m * positive(entry=entry)
-        laws.append(CurvatureLaw(dim=p, kind="cube", scale=rounded * e / epsilon, off_diagonal=both))
+    wishart = rounded * 0.5 * both * c / epsilon
+    if entry is None:
+        laws = [CurvatureLaw(dim=p, kind="wishart", scale=wishart)]
+    else:
+        e = rounded * m * positive(entry=entry) / epsilon
+        own = CubeLaw(dim=p, scale=e / DIAGONAL_SHARE)
+        laws = [
+            CurvatureLaw(dim=p, kind="cube", scale=e, off_diagonal=both),
+            CurvatureLaw(dim=p, kind="wishart", scale=wishart / (1.0 - DIAGONAL_SHARE), own=own),
+        ]
     if moved is not None:
         scale = m * positive(moved=moved) / epsilon
         laws.append(CurvatureLaw(dim=p, kind="laplace", scale=rounded * scale))

@@ -49,7 +49,7 @@ from onedraw.tilted.losses import Logistic, Loss
 from onedraw.tilted.quantiles import Counted, Drawn, SizeCounts, size_of_counts
 from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.solver import AtPoint
-from onedraw.tilted.sums import Sums
+from onedraw.tilted.sums import Sums, information, squared
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.weights import Geometry
 from onedraw.types import Array
@@ -102,6 +102,11 @@ class Fitted:
         if at in self.taken:
             return self.taken[at]
         return self.table.sum(at(self.loss, self.theta - self.centre))
+
+    @property
+    def curvature(self) -> Array:
+        """The curvature (qp, qp) of ``loss.information`` at the released parameters. Not published."""
+        return squared(self.summed(information)[0])
 
 
 class Recipe(Protocol):
