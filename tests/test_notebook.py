@@ -29,5 +29,5 @@ def test_the_notebook_runs(tmp_path):
     assert run.returncode == 0, run.stderr[-3000:]
     shown = json.dumps(json.loads(copy.read_text(encoding="utf-8"))["cells"])
     assert "changes the probability of any outcome of this release by a factor of at most 403" in shown
-    assert "Cannot spend epsilon=4" in shown
+    assert "Cannot spend epsilon=6" in shown
     assert "image/png" in shown
