@@ -131,12 +131,10 @@ class CurvatureLaw:
         noise, upper = np.zeros((p, p)), np.triu_indices(p)
         if self.kind == "cube":
             noise[upper] = self._cube.sample(rng)
-            off = self.off_diagonal
         else:
             draw = rng.laplace if self.kind == "laplace" else rng.normal
             noise[upper] = draw(0.0, self.scale, len(upper[0]))
-            off = self.off_diagonal_sd / self.diagonal_sd
-        above = off * np.triu(noise, 1)
+        above = self.off_diagonal_sd / self.diagonal_sd * np.triu(noise, 1)
         return np.asarray(np.diag(noise.diagonal()) + above + above.T)
 
 
