@@ -18,7 +18,8 @@ Laws of the features: uniform on [-1, 1]; normal, pairwise correlation 0.5, AR 0
 with about 5% of outcomes. Linear regressions have normal errors, under "heavy" t with 3 degrees. The grid
 "settings" has those of ``_interval_designs`` (private number of rows, two rows a person, robust errors), the
 grid "categories" a declared column of 3 to 20 categories (``_category_designs``), the grid "tables" the
-features of public tables (``_public_tables``).
+features of public tables (``_public_tables``). The grid "aligned" has these and some of the study, with
+``TiltedFit(inference=True, align=True)``.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ OPTIONS = {"private": {"neighbours": "add_remove"}, "clustered": {"rows_per_pers
 ROBUST = ("spreading",)
 """The settings with robust errors; overdispersed counts had them once, and are refused them since."""
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "uncertainty.md"
-KEPT = {name: name for name in ("categories", "tables", "settings")} | {"study": "intervals"}
+ALIGNED = "aligned"
+KEPT = {name: name for name in ("categories", "tables", "settings", ALIGNED)} | {"study": "intervals"}
 """The grids that are kept, and the sections of the page: their files stand beside this one."""
 AIM = (0.93, 0.98)
 
@@ -84,6 +86,8 @@ def cells(grid: str) -> list[Cell]:
         return _table_cells()
     if grid == "settings":
         return _setting_cells()
+    if grid == ALIGNED:
+        return _table_cells() + _simulated_cells()
     if grid != "categories":
         return _plain_cells(grid)
     laws = ("uneven", "equal", "rare")
@@ -108,6 +112,13 @@ def _table_cells() -> list[Cell]:
     ]
 
 
+def _simulated_cells() -> list[Cell]:
+    """What an alignment costs where columns have nothing to do with one another, and gains elsewhere."""
+    sizes = ((10_000, 5, 1.0), (10_000, 10, 1.0), (100_000, 10, 1.0))
+    laws = ("uniform", "normal", "dummies", "heavy", "ar")
+    return [Cell(m, law, *size) for size in sizes for law in laws for m in ("logistic", "linear")]
+
+
 def _setting_cells() -> list[Cell]:
     """A private number of rows, two rows a person, robust errors, the patients of the README."""
     both = [Cell(m, law, 10_000, 5, 1.0) for law in ("private", "clustered") for m in ("logistic", "linear")]
@@ -129,7 +140,7 @@ def _plain_cells(grid: str) -> list[Cell]:
     ]
 
 
-def release(cell: Cell, table: Table, seed: int) -> Release:
+def release(cell: Cell, table: Table, seed: int, *, align: bool = False) -> Release:
     kinds = {
         "logistic": (onedraw.LogisticRegression, {"classes": [0, 1]}),
         "softmax": (onedraw.LogisticRegression, {"classes": [0, 1, 2]}),
@@ -138,7 +149,7 @@ def release(cell: Cell, table: Table, seed: int) -> Release:
     }
     kind, options = kinds[cell.model]
     bounds = [(-1.0, 1.0)] * cell.d if cell.law in BOUNDED else None
-    mechanism = TiltedFit(inference="robust" if cell.law in ROBUST else True)
+    mechanism = TiltedFit(inference="robust" if cell.law in ROBUST else True, align=align)
     options |= OPTIONS.get(cell.law, {})
     x = table.x
     if cell.categories is None:
@@ -159,18 +170,18 @@ def described() -> Iterator[None]:
         categories.STUDIED = before
 
 
-def run(cell: Cell, seed: int, repeats: range) -> list[dict[str, object]]:
+def run(cell: Cell, seed: int, repeats: range, *, align: bool = False) -> list[dict[str, object]]:
     """One record for each release."""
     with described():
-        return _run(cell, seed, repeats)
+        return _run(cell, seed, repeats, align)
 
 
-def _run(cell: Cell, seed: int, repeats: range) -> list[dict[str, object]]:
+def _run(cell: Cell, seed: int, repeats: range, align: bool) -> list[dict[str, object]]:
     groups, records = defaultdict(list), []
     for k in repeats:
         rng = np.random.default_rng(cell.stream(seed, k))
         table = simulate(cell, rng)
-        made = release(cell, table, int(rng.integers(2**31)))
+        made = release(cell, table, int(rng.integers(2**31)), align=align)
         record = {"cell": cell.name, "seed": seed, "repeat": k, "given": False}
         raw = np.concatenate([made.estimate.coef.ravel(), made.estimate.intercept.ravel()])
         record["raw"] = float(np.mean(((raw - table.truth) / table.error) ** 2))
@@ -291,12 +302,12 @@ def main() -> None:
         if arguments.cell:
             words = [name.split() for name in arguments.cell]
             wanted = [Cell(model, law, int(n), int(d), float(epsilon)) for model, law, n, d, epsilon in words]
-        done = _batches.done(_batches.read(path))
+        done, align = _batches.done(_batches.read(path)), arguments.grid == ALIGNED
         for first in range(0, arguments.repeats, _batches.SIZE):
             for cell in wanted:
                 repeats = range(first, min(first + _batches.SIZE, arguments.repeats))
                 if (cell.name, arguments.seed, repeats[-1]) not in done:
-                    _batches.append(path, Batch.of(run(cell, arguments.seed, repeats)))
+                    _batches.append(path, Batch.of(run(cell, arguments.seed, repeats, align=align)))
     batches = kept(path, whole)
     print(pooled(batches), table(batches), sep="\n\n")
     if arguments.write and section:

@@ -13,6 +13,7 @@ from onedraw.mechanisms import Shape, TiltedFit
 from onedraw.model import RegressionModel
 from onedraw.privacy import Request
 from onedraw.tilted.curvature import curvature_law
+from onedraw.tilted.recipes import recipe_of
 
 BOUNDS = ((-1.0, 1.0), (-1.0, 1.0))
 SHAPE = Shape(
@@ -243,3 +244,68 @@ def test_a_plan_says_where_a_draw_would_be_closer_than_a_linear_fit(num_records,
     assert ("one_posterior" in TiltedFit().calibrate(Request(epsilon=1.0), shape).outlook) is said
     logistic = Shape(model=RegressionModel(family=Bernoulli(), features=("a", "b")), num_records=num_records)
     assert "one_posterior" not in TiltedFit().calibrate(Request(epsilon=1.0), logistic).outlook
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("bounds", [BOUNDS, None])
+def test_an_alignment_is_paid_for(bounds, delta, released, examples):
+    request = Request(epsilon=2.0, delta=delta, neighbours="add_remove", rows_per_person=3)
+    shape = sized(None, feature_bounds=bounds)
+    mechanism = TiltedFit(align=True, inference=True).calibrate(request, shape)
+    alignment, units, fit = mechanism.terms_of_alignment, mechanism.terms_of_units, mechanism.terms
+    parts = [alignment, fit, mechanism.terms_of_curvature]
+    spent = sum(part.epsilon for part in parts) + fit.count_epsilon
+    spent += 0.0 if units is None else units.epsilon
+    assert spent == pytest.approx(2.0, rel=1e-12)
+    assert sum(part.delta for part in parts) <= delta * (1 + 1e-12)
+    assert all((part.neighbours, part.rows_per_person) == ("add_remove", 3) for part in parts)
+    found = released(mechanism, examples.records(shape.model), 0)
+    assert found.mechanism.numbers["epsilon_of_alignment"] == alignment.epsilon == pytest.approx(0.3)
+    assert len(found.statistics["alignment"].values) == 2 * 3
+    # Whatever the declared bounds, aligned rows lie in a ball: its tilt, and a curvature of bounded trace.
+    loss = recipe_of(shape.model).loss
+    tilt = fit.calibrated(loss, 3, "ball")
+    assert found.statistics["tilt_scale"].values[0] == pytest.approx(tilt.law.scale, rel=1e-9)
+    law = curvature_law(
+        dim=3,
+        trace=3.0 * loss.information.trace_bound,
+        entry=None,
+        epsilon=mechanism.terms_of_curvature.epsilon,
+        delta=mechanism.terms_of_curvature.delta,
+        neighbours="add_remove",
+        rows_per_person=3,
+    )
+    assert found.statistics["aligned_curvature_sd"].values[0] == pytest.approx(law.diagonal_sd, rel=1e-9)
+    assert TiltedFit(inference=True).calibrate(request, shape).terms_of_alignment is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"fit_intercept": False}, "features and an intercept"),
+        ({"features": (), "feature_bounds": None}, "features and an intercept"),
+        (
+            {"features": ("town=b (vs a)", "town=c (vs a)"), "feature_bounds": ((0.0, 1.0),) * 2},
+            r"categories \('town'\)",
+        ),
+    ],
+)
+def test_what_cannot_be_aligned_is_refused_beforehand(facts, message):
+    with pytest.raises(InvalidInput, match=message) as refused:
+        TiltedFit(align=True).calibrate(Request(epsilon=1.0), sized(1000, **facts))
+    assert "align=False" in str(refused.value)
+    with pytest.raises(InvalidInput, match="align='yes'"):
+        TiltedFit(align="yes").calibrate(Request(epsilon=1.0), sized(1000))
+
+
+def test_the_parameters_of_aligned_rows_are_turned_back(released, examples):
+    """C' theta from what is published, with so much epsilon that the ridge pulls at little."""
+    shape = sized(None)
+    mechanism = TiltedFit(align=True, inference=True).calibrate(Request(epsilon=1e6), shape)
+    found = released(mechanism, examples.records(shape.model), 0)
+    frame = np.vstack([found.statistics["alignment"].array().reshape(2, 3), np.eye(3)[2:]])
+    theta = found.statistics["aligned_minimiser"].array()
+    assert np.linalg.cond(frame) > 1.1  # not the identity
+    assert np.append(found.estimate.coef, found.estimate.intercept) == pytest.approx(
+        theta @ frame, rel=0.02
+    )

@@ -19,6 +19,7 @@ from onedraw.tilted.windows import EdgeCounts, Filled, filled_windows, half_of, 
 pa = pytest.importorskip("pyarrow")
 BOUNDS = {"dose": (-1.0, 1.0), "age": (-1.0, 1.0)}
 PLAIN, ROBUST = TiltedFit(inference=True), TiltedFit(inference="robust")
+ALIGNED = TiltedFit(inference=True, align=True)
 
 
 def columns(kind, n=6000):
@@ -51,6 +52,9 @@ CASES = [
     (LinearRegression, {"mechanism": PLAIN, "feature_bounds": BOUNDS}, 1 + 3 + 2),
     (LinearRegression, {"mechanism": ROBUST, "feature_bounds": BOUNDS}, 1 + 3 + 2),
     (LinearRegression, {"mechanism": TiltedFit(inference=False)}, 1 + 3 + 2),
+    # One more for each round of an alignment; of the first, where units are found in it.
+    (LinearRegression, {"mechanism": ALIGNED, "feature_bounds": BOUNDS}, 1 + 2 + 3 + 2),
+    (PoissonRegressor, {"mechanism": ALIGNED}, 1 + 2 + 3),
     # Check; three of the fit, whose first also counts what units and cap need.
     (PoissonRegressor, {"mechanism": PLAIN, "feature_bounds": BOUNDS}, 1 + 3),
     (PoissonRegressor, {"mechanism": PLAIN}, 1 + 3),

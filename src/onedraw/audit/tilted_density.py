@@ -129,10 +129,10 @@ def has_tilted_density(mechanism: Any) -> bool:
     if not isinstance(mechanism, TiltedFit) or not isinstance(recipe_of(mechanism.model).loss, Logistic):
         return False
     model = mechanism.model
-    bounded = model.feature_bounds is not None or not model.num_features
+    in_cube = (model.feature_bounds is not None or not model.num_features) and not mechanism.align
     if mechanism.guarantee.delta or mechanism.guarantee.rows_per_person != 1:
         return False
-    if mechanism.terms_of_curvature is not None or not bounded or model.num_location not in NODES:
+    if mechanism.terms_of_curvature is not None or not in_cube or model.num_location not in NODES:
         return False
     return bool(model.num_features <= 1)  # two features have no one-feature Tilt
 

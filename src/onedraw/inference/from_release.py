@@ -199,7 +199,7 @@ def _mix(released: Released, space: RowSpace, draws: Array, rng: np.random.Gener
     return Inference(
         law=mixture,
         inflation=inflation,
-        reason=_reason(released, mixture, inflation),
+        reason=_reason(released, mixture, inflation, seen),
         caveat=None if seen >= RESOLVED else COULD_HIDE,
     )
 
@@ -216,11 +216,16 @@ def _ratios(released: Released, point: RowPoint, rng: np.random.Generator) -> Ar
     return ratios(matrix, released.diagonal_sd, released.offdiagonal_sd, model, rng)
 
 
-def _reason(released: Released, law: NormalMixture, inflation: Array) -> str | None:
-    """Why no intervals are given, and what would help; None if they are."""
+def _reason(released: Released, law: NormalMixture, inflation: Array, seen: float) -> str | None:
+    """Why no intervals are given, and what would help; None if they are. ``seen`` is the resolution."""
     half, largest = NORMAL * float(law.standard_error.max()), float(inflation.max())
     if largest <= INFLATION and half <= released.useful:
-        return None
+        if seen >= RESOLVED or not released.aligned:
+            return None
+        return (
+            "The noise could hide that a column hardly varies, or is nearly the sum of others, though they "
+            f"were aligned. {_least(RESOLVED / max(seen, 0.1 * RESOLVED))}"
+        )
     if half > released.useful:
         return (
             f"A 95% interval would reach {half:.3g} to either side for half the range of a feature, more "

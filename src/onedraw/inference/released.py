@@ -86,6 +86,7 @@ class Released:
     layout: where the intercept and the indicators of categories stand in a row.
     score: what is known of the covariance K of the score; by the model it is the curvature.
     noise_ratio: how many times K counts: the largest number of rows of a person.
+    aligned: whether the rows were made for this: a direction that noise could hide is then refused.
     frame: C (m, p), if the curvature (m, m) is that of rows u = C z: noise was added to C H C'.
     useful: the longest half-width of a 95% interval that says something, in units of the working
         coefficients; 3 is an odds ratio of 20 for half the range of a feature.
@@ -105,6 +106,7 @@ class Released:
     score: ScoreLaw = field(default_factory=ModelScore)
     noise_ratio: float = 1.0
     useful: float = 3.0
+    aligned: bool = False
     frame: Array | None = None
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from onedraw.release import Statistic
 from onedraw.tilted.curvature import NoisyCurvature, curvature_law, total_scale
-from onedraw.tilted.one_hot import ONE_HOT, OneHot
+from onedraw.tilted.one_hot import OneHot
 from onedraw.tilted.recipes import Fitted
 from onedraw.tilted.scores import ScoreProducts, TotalScore
 from onedraw.tilted.solver import AtPoint
@@ -28,16 +28,15 @@ DISPERSION_SHARE = 0.1
 """Of the curvature's part, for the spread of the scores of a model with a residual scale."""
 
 
-def named(statistic: str, geometry: Geometry) -> str:
-    """The name of numbers of the rows: another one where rows are not those of the model's parameters."""
-    return f"{ONE_HOT}{statistic}" if isinstance(geometry, OneHot) else statistic
-
-
 @dataclass(frozen=True, kw_only=True)
 class ForIntervals:
-    """Noisy sums at the released parameters; ``terms`` are those of each matrix."""
+    """Noisy sums at the released parameters; ``terms`` are those of each matrix.
+
+    ``before`` stands before the names of what is released, where rows are not those of the parameters.
+    """
 
     geometry: Geometry
+    before: str
     terms: Terms
     robust: bool
     has_scale: bool
@@ -94,7 +93,7 @@ class ForIntervals:
             neighbours=terms.neighbours,
             rows_per_person=terms.rows_per_person,
         )
-        return _statistics(named(name, self.geometry), law.release(matrix, rng))
+        return _statistics(f"{self.before}{name}", law.release(matrix, rng))
 
 
 def _statistics(name: str, noisy: NoisyCurvature) -> dict[str, Statistic]:

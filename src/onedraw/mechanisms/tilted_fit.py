@@ -47,15 +47,17 @@ import numpy as np
 from onedraw._validate import one_of, positive
 from onedraw.advice import Caution, Set
 from onedraw.errors import InvalidInput
-from onedraw.mechanisms._for_intervals import ForIntervals, named
+from onedraw.mechanisms._for_intervals import ForIntervals
 from onedraw.mechanisms.base import SOLVED, Computed, Mechanism, Requirements, uncalibrated
 from onedraw.privacy.request import Request
 from onedraw.release import Grid, Statistic, coefficient_step, scale_step
 from onedraw.samplers.base import Evidence
 from onedraw.tables.base import Sums, Table
 from onedraw.tables.foresight import staged
+from onedraw.tilted.aligning import aligned, without_alignment
+from onedraw.tilted.alignment import ALIGNED
 from onedraw.tilted.laws import GaussianLaw
-from onedraw.tilted.one_hot import OneHot, one_hot_of
+from onedraw.tilted.one_hot import ONE_HOT, OneHot, one_hot_of
 from onedraw.tilted.quantiles import Drawn
 from onedraw.tilted.recipes import RECIPES, Fitted, recipe_of
 from onedraw.tilted.terms import Terms
@@ -70,6 +72,8 @@ from onedraw.uncertainty.released import symmetric
 AUTO, ROBUST = "auto", "robust"
 CURVATURE_SHARE = 0.25
 """Of epsilon, for the curvature."""
+ALIGNMENT_SHARE = 0.15
+"""Of epsilon, for an alignment."""
 LEAST_SCALE = 2.0**-200
 """A residual scale that is found privately has no floor but this."""
 ONE_UNIT = (
@@ -104,6 +108,9 @@ class TiltedFit(Mechanism):
             refused where none could follow. "robust" releases the products of the scores as well, at the
             same price again, for errors that hold if the model's variances do not.
         curvature_share: the part of epsilon, and of delta, that the curvature takes.
+        align: whether to find with a part of epsilon how columns go together, and fit rows in which they do
+            not (``onedraw.tilted.aligning``): for columns that nearly repeat one another, or hardly vary
+            within their declared ranges.
         cut: what features without declared bounds are divided by: a public guess of how far they spread, or
             None for units that are found privately with a part of epsilon.
     """
@@ -118,7 +125,9 @@ class TiltedFit(Mechanism):
 
     inference: bool | str = "auto"
     curvature_share: float = CURVATURE_SHARE
+    align: bool = False
     cut: float | None = None
+    terms_of_alignment: Terms | None = field(default=None, repr=False, metadata=SOLVED)
     terms_of_units: UnitTerms | None = field(default=None, repr=False, metadata=SOLVED)
     terms_of_fit: Terms | None = field(default=None, repr=False, metadata=SOLVED)
     terms_of_curvature: Terms | None = field(default=None, repr=False, metadata=SOLVED)
@@ -139,6 +148,8 @@ class TiltedFit(Mechanism):
                 f"Expected curvature_share below 0.5 for robust errors, which take it twice, got "
                 f"curvature_share={self.curvature_share!r}."
             )
+        if not isinstance(self.align, bool):
+            raise InvalidInput(f"Expected align to be True or False, got align={self.align!r}.")
         if not isinstance(self.inference, bool):
             one_of((AUTO, ROBUST), inference=self.inference, remedy="True and False are the others.")
 
@@ -150,19 +161,25 @@ class TiltedFit(Mechanism):
     def _check_model(self, model: Any) -> None:
         if not model.num_location:
             raise InvalidInput("Expected a model with a parameter, got no features and no intercept.")
+        unmet = without_alignment(model) if self.align else ""
+        if unmet:
+            raise InvalidInput(unmet, advice=Set("align", False, of="TiltedFit", named="tilted_fit"))
 
     def _solve(self, request: Request) -> TiltedFit:
         offered = {name: value for name, value in request.terms.items() if name != "draws"}
         assert self.shape is not None
-        whole = Terms(**offered, num_records=self.shape.num_records)
+        whole, alignment = Terms(**offered, num_records=self.shape.num_records), None
+        if self.align:
+            whole, alignment = whole.part(1.0 - ALIGNMENT_SHARE), whole.part(ALIGNMENT_SHARE)
         fit, curvature, remark = self._with_curvature(whole, request)
         fit, units = fit.paying_for_a_count(), None
-        if not self._bounded and self.cut is None:
+        if not self._declared and self.cut is None:
             units = UnitTerms.planned(fit, self.model.num_features, self._dim)
             fit = replace(fit, epsilon=fit.epsilon - units.epsilon)
         return replace(
             self,
             promise=request.guarantee(),
+            terms_of_alignment=alignment,
             terms_of_units=units,
             terms_of_fit=fit,
             terms_of_curvature=curvature,
@@ -185,6 +202,14 @@ class TiltedFit(Mechanism):
             "nearly repeat one another, or a category is rare, they may be refused all the same: only the "
             "release tells."
         )
+        if self.align:
+            remark = (
+                f"{ALIGNMENT_SHARE:.0%} of epsilon goes to how columns go together (the option align), and "
+                f"{spent:.0%} of the rest to what intervals need (the option inference). They may be refused "
+                "all the same: only the release tells."
+            )
+        elif not without_alignment(self.model):
+            remark += " The option align makes that rarer."
         return whole.part(1.0 - spent), whole.part(self.curvature_share), remark
 
     @property
@@ -233,8 +258,8 @@ class TiltedFit(Mechanism):
         return True
 
     @property
-    def _bounded(self) -> bool:
-        """Whether the working rows lie in a cube."""
+    def _declared(self) -> bool:
+        """Whether working features within their bounds lie in a cube."""
         return self.model.feature_bounds is not None or not self.model.num_features
 
     @cached_property
@@ -244,11 +269,18 @@ class TiltedFit(Mechanism):
         Robust errors, and the curvature of several classes, know indicators only.
         """
         classes = self.model.family.num_predictors > 1 and self.terms_of_curvature is not None
-        return None if self.inference == ROBUST or classes else one_hot_of(self.model)
+        return None if self.align or self.inference == ROBUST or classes else one_hot_of(self.model)
 
     @property
     def _geometry(self) -> Geometry:
-        return self._one_hot or ("cube" if self._bounded else "ball")
+        return self._one_hot or ("cube" if self._declared and not self.align else "ball")
+
+    @property
+    def _before(self) -> str:
+        """Before the names of numbers of rows that are not those of the model's parameters."""
+        if self._one_hot is not None:
+            return ONE_HOT
+        return ALIGNED if self.align else ""
 
     @property
     def _dim(self) -> int:
@@ -260,7 +292,7 @@ class TiltedFit(Mechanism):
     def _computed(self, records: Table, rng: np.random.Generator) -> Computed:
         terms_of_units, num_records = self.terms_of_units, records.shape[0]
         if terms_of_units is None:
-            unit = 1.0 if self._bounded or self.cut is None else self.cut
+            unit = 1.0 if self._declared or self.cut is None else self.cut
             return self._fitted((unit,) * self.model.num_features, records, rng)
         noise = Drawn(rng)
 
@@ -277,9 +309,12 @@ class TiltedFit(Mechanism):
         units = np.array(given)
         weighing = Weighing(
             fit_intercept=self.model.fit_intercept,
-            units=None if self._bounded else given,
+            units=None if self._declared else given,
             one_hot=self._one_hot,
         )
+        if self.terms_of_alignment is not None:
+            noise = self.terms.noise(self._dim)
+            weighing = aligned(records, weighing, self.terms_of_alignment, rng, noise=noise)
         rows: Table = records.map(weighing)
         terms = self.terms.counted(records.shape[0], rng)
         intervals = self._for_intervals
@@ -289,8 +324,11 @@ class TiltedFit(Mechanism):
         statistics = {name: Statistic.rounded([value], unit=unit) for name, value in found.published.items()}
         if self._one_hot is not None:
             statistics["one_hot"] = Statistic.rounded(self._one_hot.numbers, unit=1.0)
-        centre = self._in_units(found.centre, units)
-        statistics[named("centre", weighing.geometry)] = Statistic.rounded(centre, unit=unit)
+        if weighing.alignment is not None:
+            statistics["alignment"] = weighing.alignment.statistic
+        stated = units if weighing.alignment is None else np.ones(len(units))
+        centre = self._in_units(found.centre, stated)
+        statistics[f"{self._before}centre"] = Statistic.rounded(centre, unit=unit)
         statistics["ridge"] = Statistic.rounded([found.calibration.ridge], unit=1.0)
         statistics["tilt_sd"] = Statistic.rounded([found.calibration.tilt_sd], unit=unit)
         statistics["tilt_scale"] = Statistic.rounded([found.calibration.law.scale], unit=unit)
@@ -303,10 +341,11 @@ class TiltedFit(Mechanism):
         values = found.theta
         if intervals is not None:
             statistics |= intervals.released(found, rng)
-            minimiser = self._in_units(found.theta, units)
-            statistics[named("minimiser", weighing.geometry)] = Statistic.rounded(minimiser, unit=unit)
+            minimiser = self._in_units(found.theta, stated)
+            statistics[f"{self._before}minimiser"] = Statistic.rounded(minimiser, unit=unit)
             values = self._corrected(found, statistics)
-        values = self._working(values, units)
+        frame = self._one_hot or weighing.alignment
+        values = self._in_units(values if frame is None else values @ frame.frame, units)
         scale = None
         if self.model.has_scale:
             values, scale = np.append(values, found.published["scale"]), scale_step(unit)
@@ -320,6 +359,7 @@ class TiltedFit(Mechanism):
             return None
         return ForIntervals(
             geometry=self._geometry,
+            before=self._before,
             terms=self.terms_of_curvature,
             robust=self.inference == ROBUST,
             has_scale=self.model.family.has_scale,
@@ -327,7 +367,7 @@ class TiltedFit(Mechanism):
 
     def _corrected(self, found: Fitted, statistics: Mapping[str, Statistic]) -> Array:
         """The minimiser without the pull of its ridge, from what is released: see ``unpulled``."""
-        name = named("curvature", self._geometry)
+        name = f"{self._before}curvature"
         middle = found.theta[:, -1] if self.model.fit_intercept else np.zeros(len(found.theta))
         corrected = unpulled(
             found.theta.ravel(),
@@ -337,12 +377,6 @@ class TiltedFit(Mechanism):
             noise=statistics[f"{name}_sd"].values[-1 if found.theta.size > 1 else 0],
         )
         return corrected.reshape(found.theta.shape)
-
-    def _working(self, theta: Array, units: Array) -> Array:
-        """Parameters (q, p) of the rows as working parameters: coefficients, then intercepts."""
-        if self._one_hot is not None:
-            theta = theta @ self._one_hot.frame
-        return self._in_units(theta, units)
 
     def _in_units(self, theta: Array, units: Array) -> Array:
         """Parameters (q, p) in the units of working features, then the others."""
@@ -358,6 +392,8 @@ class TiltedFit(Mechanism):
         loss, known = recipe_of(self.model).loss, {"epsilon_of_fit": self.terms.epsilon}
         if self.terms_of_units is not None:
             known["epsilon_of_units"] = self.terms_of_units.epsilon
+        if self.terms_of_alignment is not None:
+            known["epsilon_of_alignment"] = self.terms_of_alignment.epsilon
         if loss is None:  # the rest depends on a scale or a size that is found privately
             return known
         tilted = self.terms.calibrated(loss, self._dim, self._geometry)

@@ -41,6 +41,7 @@ import numpy as np
 from onedraw.errors import InvalidInput
 from onedraw.tables.base import Block
 from onedraw.tables.base import Rows as Places
+from onedraw.tilted.alignment import Alignment
 from onedraw.tilted.one_hot import OneHot
 from onedraw.types import Array
 
@@ -107,23 +108,29 @@ class Rows(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class Weighing:
-    """From records in working units to ``Rows``: of the cube, of the ball where ``units`` are given, or of
-    columns of categories that are met one at a time."""
+    """From records in working units to ``Rows``: of the cube, of the ball where ``units`` or an ``alignment``
+    (of features in their units) are given, or of columns of categories that are met one at a time."""
 
     fit_intercept: bool
     units: tuple[float, ...] | None = None
     one_hot: OneHot | None = None
+    alignment: Alignment | None = None
 
     @property
     def geometry(self) -> Geometry:
         if self.one_hot is not None:
             return self.one_hot
-        return "cube" if self.units is None else "ball"
+        return "cube" if self.units is None and self.alignment is None else "ball"
 
     def __call__(self, records: Any) -> Rows:
         features = np.ascontiguousarray(records.features, dtype=np.float64)
         if self.one_hot is not None:
             rows = one_hot_rows(features, self.one_hot)
+        elif self.alignment is not None:
+            with np.errstate(over="ignore"):  # such rows are far out, and get weight 0
+                scaled = features if self.units is None else features / self.units
+            features, units = self.alignment.rows(scaled), np.ones(features.shape[1])
+            rows = ball_rows(features, units=units, fit_intercept=self.fit_intercept)
         elif self.units is None:
             unit = np.tile([-1.0, 1.0], (features.shape[1], 1))
             rows = cube_rows(features, bounds=unit, fit_intercept=self.fit_intercept)

@@ -25,14 +25,16 @@ import numpy as np
 from scipy import special
 
 from onedraw._validate import one_of
-from onedraw.advice import LeaveOut, Set
+from onedraw.advice import Advice, LeaveOut, Set
 from onedraw.errors import InvalidInput
 from onedraw.inference import Inference, WaldTest, infer
 from onedraw.inference.mixture import NORMAL
 from onedraw.release import Release
+from onedraw.tilted.aligning import without_alignment
 from onedraw.types import Array
+from onedraw.uncertainty.beforehand import expected_intervals
 from onedraw.uncertainty.from_draws import public_map
-from onedraw.uncertainty.released import by_predictor, released_of, row_units, unit_of
+from onedraw.uncertainty.released import alignment_of, by_predictor, released_of, row_units, unit_of
 from onedraw.uncertainty.table import Intervals, check_level
 
 MIDDLES = "Estimates are the middles of what fits the release, so they differ a little from its coefficients."
@@ -45,6 +47,7 @@ ROBUST_NOTES = (
     "Errors are robust (sandwich): where the model does not hold, they are those of its best approximation.",
     MIDDLES,
 )
+ANOTHER = " in another fit, charged again, if columns nearly repeat one another or hardly vary"
 BLOCK = 1000
 """Rows whose means have their intervals computed together."""
 Contrasts: TypeAlias = Mapping[str, float] | Sequence[Mapping[str, float]] | Array
@@ -228,18 +231,30 @@ class _Held:
 def _inference(held: _Held) -> ReleasedInference:
     found = infer(released_of(held.release))
     if found.reason is not None:
-        declare = Set("feature_bounds", note=" too: without, units are found privately")
         raise InvalidInput(
-            f"Intervals could not be trusted here. {found.reason}",
-            advice=declare if held.release.model.feature_bounds is None else (),
+            f"Intervals could not be trusted here. {found.reason}", advice=_advice(held.release)
         )
     return original_units(held.release, found)
+
+
+def _advice(release: Release) -> list[Advice]:
+    """What would help where the noise hides the curvature."""
+    model, advice = release.model, list[Advice]()
+    if model.feature_bounds is None:
+        advice.append(Set("feature_bounds", note=" too: without, units are found privately"))
+    enough = not expected_intervals(model, release.guarantee, release.num_records).reason
+    if enough and alignment_of(release) is None and not without_alignment(model):
+        advice.append(Set("align", True, of="TiltedFit", named="tilted_fit", note=ANOTHER))
+    return advice
 
 
 def original_units(release: Release, found: Inference) -> ReleasedInference:
     """An inference from what ``released_of`` made of a release, in original units."""
     model = release.model
     rows = (public_map(model) * row_units(release) * unit_of(release))[:, by_predictor(release)]
+    alignment = alignment_of(release)
+    if alignment is not None:
+        rows = rows @ np.kron(np.eye(model.family.num_predictors), alignment.frame.T)
     fitted = np.abs(rows).sum(axis=1) > 0.0  # the intercept of a model without one is 0 by definition
     origin = model.original_units(np.zeros((1, model.dim)))
     offset = np.concatenate([origin.coef.ravel(), origin.intercept.ravel()])

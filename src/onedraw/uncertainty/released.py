@@ -24,6 +24,7 @@ from onedraw.inference.curvature import row_law
 from onedraw.inference.released import FramedTilt
 from onedraw.inference.rows import Rows
 from onedraw.release import Release
+from onedraw.tilted.alignment import ALIGNED, Alignment
 from onedraw.tilted.laws import GaussianLaw
 from onedraw.tilted.norm_laws import norm_law
 from onedraw.tilted.one_hot import ONE_HOT, OneHot
@@ -65,7 +66,8 @@ def released_of(release: Release) -> Released:
         )
     if release.num_records is not None and release.num_records < 1:
         raise InvalidInput("There are no records to infer from.", advice=Do("use a table with rows"))
-    before = "" if one_hot is None else ONE_HOT
+    alignment = alignment_of(release)
+    before = ALIGNED if alignment is not None else "" if one_hot is None else ONE_HOT
     if f"{before}curvature" not in release.statistics:
         raise _without_curvature(release)
     reading, size = READINGS[model.family.name](release), model.num_location
@@ -73,14 +75,15 @@ def released_of(release: Release) -> Released:
     found = numbers_of(release, f"{before}minimiser", entries)
     centre = numbers_of(release, f"{before}centre", entries)
     if one_hot is None:
-        units, places = row_units(release) * reading.unit, by_predictor(release)
+        units = (row_units(release) if alignment is None else 1.0) * reading.unit
+        places = by_predictor(release)
         theta, pulled = (found / units)[places], ((found - centre) / units)[places]
     else:  # parameters of other rows, which say the same: no feature has a unit, and there is one predictor
         theta = (found @ one_hot.frame) / reading.unit
         pulled = one_hot.back @ (found - centre) / reading.unit
     curvature = symmetric(numbers_of(release, f"{before}curvature", entries * (entries + 1) // 2))
     diagonal_sd, offdiagonal_sd = numbers_of(release, f"{before}curvature_sd", 2).tolist()
-    if model.feature_bounds is None and model.num_features:
+    if not _in_cube(release):
         _check_units(release, curvature, diagonal_sd)
     layout = Layout(
         intercept=model.num_features if model.fit_intercept else None,
@@ -105,6 +108,7 @@ def released_of(release: Release) -> Released:
         score=_robust(release, reading, layout) or reading.score,
         noise_ratio=float(release.guarantee.rows_per_person),
         useful=reading.useful,
+        aligned=alignment is not None,
         frame=None if one_hot is None else one_hot.frame,
     )
 
@@ -114,6 +118,14 @@ def _one_hot(release: Release) -> OneHot | None:
     if "one_hot" not in release.statistics:
         return None
     return OneHot.of_numbers(numbers_of(release, "one_hot", release.model.num_features).tolist())
+
+
+def alignment_of(release: Release) -> Alignment | None:
+    """How the rows of the fit were made of the features in their units, if they were aligned."""
+    if "alignment" not in release.statistics:
+        return None
+    d = release.model.num_features
+    return Alignment.of_numbers(numbers_of(release, "alignment", d * (d + 1)), d)
 
 
 def _robust(release: Release, reading: Reading, layout: Layout) -> ScoreLaw | None:
@@ -172,8 +184,14 @@ def _tilt(release: Release, unit: float, one_hot: OneHot | None) -> TiltLaw:
     if one_hot is not None:
         return FramedTilt(law=_of_rows(release, unit, one_hot.dim, one_hot), back=one_hot.back)
     model = release.model
-    geometry: Geometry = "cube" if model.feature_bounds is not None or not model.num_features else "ball"
-    return _of_rows(release, unit, model.num_location, geometry)
+    return _of_rows(release, unit, model.num_location, "cube" if _in_cube(release) else "ball")
+
+
+def _in_cube(release: Release) -> bool:
+    """Whether no row within declared bounds counts for less than another."""
+    model = release.model
+    bounded = model.feature_bounds is not None or not model.num_features
+    return bounded and "alignment" not in release.statistics
 
 
 def _of_rows(release: Release, unit: float, size: int, geometry: Geometry) -> TiltLaw:
@@ -193,8 +211,7 @@ def _count(
 ) -> tuple[float, float]:
     """The centre and the spread of the prior of the effective number of records."""
     if release.num_records is not None and reading.level is not None:
-        bounded = release.model.feature_bounds is not None or not release.model.num_features
-        known = reading.level == 1.0 and bounded
+        known = reading.level == 1.0 and _in_cube(release)
         return reading.level * release.num_records, BOUNDED_SD if known else WEIGHTED_SD
     intercept = release.model.fit_intercept
     rows = np.maximum(curvature.diagonal(), sd).reshape(release.model.family.num_predictors, -1)

@@ -77,6 +77,13 @@ REGRESSIONS = (
         name="tilted_fit:curvature", build=lambda model: TiltedFit(inference=True), bounded=True, **LOGISTIC
     ),
     Subject(
+        name="tilted_fit:aligned",
+        build=lambda model: TiltedFit(align=True, inference=True),
+        bounded=True,
+        intercept=True,
+        **LOGISTIC,
+    ),
+    Subject(
         name="tilted_fit:robust",
         build=lambda model: TiltedFit(inference="robust"),
         bounded=True,
