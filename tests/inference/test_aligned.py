@@ -80,6 +80,40 @@ def test_classes_have_the_errors_of_their_likelihood(inference):
     assert model.contrast({"x0": 1.0, "x1": 0.5}).standard_error[0] == pytest.approx(error, rel=0.08)
 
 
+@pytest.mark.parametrize("bounds", [[(-1.0, 1.0)] * 2, None])
+def test_robust_errors_hold_where_those_of_the_model_do_not(bounds):
+    """Beside the sandwich of least squares; errors of the model are up to 1.6 times as short here."""
+    rng = np.random.default_rng(6)
+    x = rng.uniform(-1.0, 1.0, (40_000, 2))
+    z = np.column_stack([x, np.ones(len(x))])
+    y = z @ [1.0, 0.5, 0.0] + rng.normal(size=len(x)) * (0.1 + 2.0 * x[:, 0] ** 2)
+    inverse, left = np.linalg.inv(z.T @ z), y - z @ np.linalg.lstsq(z, y, rcond=None)[0]
+    sandwich = np.sqrt((inverse @ (z.T @ (z * left[:, None] ** 2)) @ inverse).diagonal())
+    model, robust = (
+        fitted(onedraw.LinearRegression, x, y, inference=inference, epsilon=20.0, feature_bounds=bounds)
+        for inference in (True, "robust")
+    )
+    # A bounded score has less variance where errors are large, so all are below those of least squares.
+    plain = fitted(
+        onedraw.LinearRegression, x, y, align=False, inference="robust", epsilon=20.0, feature_bounds=bounds
+    )
+    np.testing.assert_allclose(robust.standard_errors_, plain.standard_errors_, rtol=0.1)
+    assert (np.array(robust.standard_errors_) < 1.1 * sandwich).all()
+    assert robust.standard_errors_[0] > 1.3 * model.standard_errors_[0]
+    assert "Errors are robust (sandwich)" in str(robust.summary())
+    assert "Errors are robust (sandwich)" not in str(model.summary())
+
+
+def test_a_rare_outcome_is_no_sign_of_rows_that_count_for_nothing():
+    """Aligned rows are about their middle whatever the units; a rare outcome has little curvature as well."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(100_000, 1))
+    y = (rng.random(len(x)) < special.expit(0.3 * x[:, 0] - 4.4)).astype(int)
+    assert y.mean() < 0.02
+    model = fitted(onedraw.LogisticRegression, x, y, classes=[0, 1], epsilon=20.0, feature_bounds=[(-3, 3)])
+    assert abs(model.summary().estimate[0] - 0.3) < 4.0 * model.standard_errors_[0] < 0.5
+
+
 def test_three_classes_are_turned_back_class_by_class():
     """Of a table with nothing to align, beside the errors of a fit that is not."""
     rng = np.random.default_rng(4)

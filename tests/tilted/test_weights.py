@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from onedraw.errors import InvalidInput
-from onedraw.tilted.weights import ball_rows, cube_rows
+from onedraw.records import Records
+from onedraw.tilted.alignment import Alignment
+from onedraw.tilted.one_hot import OneHot
+from onedraw.tilted.weights import BLOCK_CELLS, Weighing, ball_rows, cube_rows
 
 
 def nasty_features(rng, n=400, d=3):
@@ -66,6 +69,33 @@ def test_rows_far_beyond_count_for_nothing_and_overflow_nowhere():
     assert rows.weight.tolist() == [0.0, 1.0]
     assert np.isfinite(rows.design).all()
     assert ball_rows(np.array([[1e200]]), units=np.ones(1)).weight.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("kind", ["ball", "aligned", "cube", "one_hot"])
+@pytest.mark.parametrize("d", [3, 8, 11, 20, 37])
+def test_a_size_depends_on_its_record_alone_to_the_last_bit(kind, d):
+    """At ``FAR`` a row that adds as much as any becomes one that adds nothing. If that depended on where it
+    stands, a record removed would move those behind it, and change much more than its own part: a product of
+    matrices adds the last rows of a block in another order."""
+    rng = np.random.default_rng(d)
+    n = 2 * (BLOCK_CELLS // d) + 3
+    x = rng.normal(size=(n, d)) * np.exp(rng.uniform(0.0, 14.0, (n, 1)))
+    facts = {
+        "ball": {"units": tuple(0.6 + rng.random(d))},
+        "aligned": {"alignment": Alignment.none(d).then(rng.normal(size=(d, d)), rng.normal(size=d))},
+        "cube": {},
+        "one_hot": {"one_hot": OneHot(num_features=d, columns=(tuple(range(1, d)),))},
+    }
+    weighing = Weighing(fit_intercept=kind != "one_hot", **facts[kind])
+
+    def weights(part):
+        found = weighing(Records(features=part, response=np.zeros(len(part)))).weight
+        return np.ones(len(part)) if found is None else found
+
+    whole = weights(x)
+    assert len(np.unique(whole)) > 100
+    for first in (1, 2, 3, n - 5, n - 1):
+        assert (weights(x[first:]) == whole[first:]).all()
 
 
 def test_no_features_leave_the_intercept():

@@ -224,25 +224,29 @@ def _reason(released: Released, law: NormalMixture, inflation: Array, seen: floa
             return None
         return (
             "The noise could hide that a column hardly varies, or is nearly the sum of others, though they "
-            f"were aligned. {_least(RESOLVED / max(seen, 0.1 * RESOLVED))}"
+            f"were aligned. {_least(released, RESOLVED / max(seen, 0.1 * RESOLVED))}"
         )
     if half > released.useful:
+        step = "one combination of the aligned columns" if released.aligned else "half the range of a feature"
         return (
-            f"A 95% interval would reach {half:.3g} to either side for half the range of a feature, more "
-            f"than the {released.useful:g} that could be of use. {_least(half / released.useful)}"
+            f"A 95% interval would reach {half:.3g} to either side for {step}, more than the "
+            f"{released.useful:g} that could be of use. {_least(released, half / released.useful)}"
         )
     # The part of the width that is due to the curvature's noise falls like that noise, which is 1/(n epsilon)
     # relative to the curvature; the more slowly, the more of the width the prior still hides.
+    least = _least(released, (largest - 1.0) / (INFLATION - 1.0))
     return (
         f"The noise of the released curvature hides it: intervals would be {largest:.1f} times as wide as "
-        f"with a known curvature, mostly by assumption. {_least((largest - 1.0) / (INFLATION - 1.0))}"
+        f"with a known curvature, mostly by assumption. {least}"
     )
 
 
-def _least(factor: float) -> str:
+def _least(released: Released, factor: float) -> str:
     """What intervals would take; a bound from below, as a release that hides much hides also how much."""
+    least = f"It would take {rounded(max(1.2, factor))} times the records, or epsilon, at least: more where "
+    if released.aligned:  # wide ranges hide nothing then
+        return f"{least}columns nearly repeat one another. Leave such columns out."
     return (
-        f"It would take {rounded(max(1.2, factor))} times the records, or epsilon, at least: more where "
-        "columns nearly repeat one another or vary little within their declared ranges, or a category is "
-        "rare. Leave such columns out, declare narrower ranges, or merge such categories."
+        f"{least}columns nearly repeat one another or vary little within their declared ranges, or a "
+        "category is rare. Leave such columns out, declare narrower ranges, or merge such categories."
     )

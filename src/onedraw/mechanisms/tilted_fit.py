@@ -194,8 +194,10 @@ class TiltedFit(Mechanism):
         known = expected_intervals(self.model, request, whole.num_records, without_robust=unmet)
         if self.inference is True or self.inference == ROBUST:
             known.refuse()
-        elif self.inference is False or known.reason:
-            return replace(whole, raw=True), None, known.reason if self.inference == AUTO else ""
+        paid = f"{ALIGNMENT_SHARE:.0%} of epsilon goes to how columns go together (the option align)"
+        if self.inference is False or (self.inference == AUTO and known.reason):
+            words = [f"{paid}." if self.align else "", known.reason if self.inference == AUTO else ""]
+            return replace(whole, raw=True), None, " ".join(filter(None, words))
         spent = (2.0 if self.inference == ROBUST else 1.0) * self.curvature_share
         remark = (
             f"{spent:.0%} of epsilon goes to what intervals need (the option inference). Where columns "
@@ -204,9 +206,8 @@ class TiltedFit(Mechanism):
         )
         if self.align:
             remark = (
-                f"{ALIGNMENT_SHARE:.0%} of epsilon goes to how columns go together (the option align), and "
-                f"{spent:.0%} of the rest to what intervals need (the option inference). They may be refused "
-                "all the same: only the release tells."
+                f"{paid}, and {spent:.0%} of the rest to what intervals need (the option inference). They "
+                "may be refused all the same: only the release tells."
             )
         elif not without_alignment(self.model):
             remark += " The option align makes that rarer."

@@ -162,15 +162,27 @@ class OneHot:
         for *others, reference in self.blocks:
             out[:, others] *= 0.5
             out[:, others] += 0.5
-            out[:, reference] = 1.0 - out[:, others].sum(axis=1)
+            out[:, reference] = 1.0 - summed(out[:, others].T)
         return out
 
     def norms(self, rows: Array) -> Array:
         """||u|| (n,)."""
         size = np.abs(rows[:, list(self.plain)]).max(axis=1, initial=0.0)
         for block in self.blocks:
-            np.maximum(size, np.abs(rows[:, list(block)]).sum(axis=1), out=size)
+            np.maximum(size, summed(np.abs(rows[:, list(block)]).T), out=size)
         return np.asarray(size)
+
+
+def summed(columns: Array) -> Array:
+    """The sum (n,) of columns (k, n), one after the other.
+
+    So it is the same to the last bit wherever a record stands; a product of matrices adds the records at the
+    end of a block in another order.
+    """
+    total = np.zeros(columns.shape[1])
+    for column in columns:
+        total += column
+    return total
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,8 @@ less. It must fall as 1/|z|^2: with 1/|z| the curvature omega f'' z z' would not
 
 Edge cases:
     A row more than ``FAR`` times out of its bounds gets weight 0 (its weight would be below 1e-12 p), so that
-    no predictor overflows. Features that are not finite must be refused before.
+    no predictor overflows. Just below it adds as much as any, so its size must not depend on other rows by
+    as little as a last bit (``one_hot.summed``). Features that are not finite must be refused before.
 
 >>> import numpy as np
 >>> rows = cube_rows(np.array([[5.0], [30.0]]), bounds=np.array([[0.0, 10.0]]))
@@ -42,7 +43,7 @@ from onedraw.errors import InvalidInput
 from onedraw.tables.base import Block
 from onedraw.tables.base import Rows as Places
 from onedraw.tilted.alignment import Alignment
-from onedraw.tilted.one_hot import OneHot
+from onedraw.tilted.one_hot import OneHot, summed
 from onedraw.types import Array
 
 Geometry: TypeAlias = Literal["cube", "ball"] | OneHot
@@ -155,7 +156,12 @@ def ball_rows(features: Array, *, units: Array, fit_intercept: bool = True) -> R
     if not (units > 0.0).all() or not np.isfinite(units).all():
         raise InvalidInput("Expected units of features that are positive and finite, got another number.")
     factor = 1.0 / units
-    squares = _sizes(features, lambda part, room: np.multiply(part, part, out=room) @ factor**2)
+
+    def squares_of(part: Array, room: Array) -> Array:
+        turned = np.multiply(part.T, factor[:, None], out=room.reshape(part.shape[::-1]))
+        return summed(np.square(turned, out=turned))
+
+    squares = _sizes(features, squares_of)
     squares += float(fit_intercept)
     return _weighted(features, squares, fit_intercept, "ball", factor)
 

@@ -34,7 +34,14 @@ from onedraw.tilted.aligning import without_alignment
 from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
 from onedraw.uncertainty.from_draws import public_map
-from onedraw.uncertainty.released import alignment_of, by_predictor, released_of, row_units, unit_of
+from onedraw.uncertainty.released import (
+    alignment_of,
+    by_predictor,
+    is_robust,
+    released_of,
+    row_units,
+    unit_of,
+)
 from onedraw.uncertainty.table import Intervals, check_level
 
 MIDDLES = "Estimates are the middles of what fits the release, so they differ a little from its coefficients."
@@ -150,7 +157,7 @@ class ReleasedInference:
             high=tuple(ends[:, 1].tolist()),
             p_value=tuple(float(test.p_value) for test in tests),
             level=level,
-            notes=ROBUST_NOTES if "score_products" in self.release.statistics else NOTES,
+            notes=ROBUST_NOTES if is_robust(self.release) else NOTES,
             caveats=caveats(self.release, self.found),
         )
 

@@ -56,9 +56,7 @@ def released_of(release: Release) -> Released:
             ),
         )
     one_hot = _one_hot(release)
-    unmet = too_many_levels(
-        model, robust="score_products" in release.statistics, apart=one_hot is not None
-    )
+    unmet = too_many_levels(model, robust=is_robust(release), apart=one_hot is not None)
     if unmet:
         raise InvalidInput(
             f"Intervals could not be trusted here. {unmet}",
@@ -66,8 +64,7 @@ def released_of(release: Release) -> Released:
         )
     if release.num_records is not None and release.num_records < 1:
         raise InvalidInput("There are no records to infer from.", advice=Do("use a table with rows"))
-    alignment = alignment_of(release)
-    before = ALIGNED if alignment is not None else "" if one_hot is None else ONE_HOT
+    alignment, before = alignment_of(release), _before(release)
     if f"{before}curvature" not in release.statistics:
         raise _without_curvature(release)
     reading, size = READINGS[model.family.name](release), model.num_location
@@ -83,7 +80,7 @@ def released_of(release: Release) -> Released:
         pulled = one_hot.back @ (found - centre) / reading.unit
     curvature = symmetric(numbers_of(release, f"{before}curvature", entries * (entries + 1) // 2))
     diagonal_sd, offdiagonal_sd = numbers_of(release, f"{before}curvature_sd", 2).tolist()
-    if not _in_cube(release):
+    if model.feature_bounds is None and model.num_features:
         _check_units(release, curvature, diagonal_sd)
     layout = Layout(
         intercept=model.num_features if model.fit_intercept else None,
@@ -128,13 +125,26 @@ def alignment_of(release: Release) -> Alignment | None:
     return Alignment.of_numbers(numbers_of(release, "alignment", d * (d + 1)), d)
 
 
+def _before(release: Release) -> str:
+    """Before the names of numbers of rows that are not those of the parameters."""
+    if "alignment" in release.statistics:
+        return ALIGNED
+    return ONE_HOT if "one_hot" in release.statistics else ""
+
+
+def is_robust(release: Release) -> bool:
+    """Whether the products of the scores were released, for robust errors."""
+    return f"{_before(release)}score_products" in release.statistics
+
+
 def _robust(release: Release, reading: Reading, layout: Layout) -> ScoreLaw | None:
     """The covariance of the score as it was released, if it was."""
-    if "score_products" not in release.statistics:
+    if not is_robust(release):
         return None
-    diagonal_sd, offdiagonal_sd = release.statistics["score_products_sd"].values
+    matrix, sd = (release.statistics[f"{_before(release)}score_products{end}"].array() for end in ("", "_sd"))
+    diagonal_sd, offdiagonal_sd = sd.tolist()
     return RobustScore(
-        matrix=symmetric(release.statistics["score_products"].array()),
+        matrix=symmetric(matrix),
         diagonal_sd=diagonal_sd,
         offdiagonal_sd=offdiagonal_sd,
         unit=reading.score_bound**2,
