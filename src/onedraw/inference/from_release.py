@@ -62,7 +62,8 @@ INFLATION = 1.5
 """Intervals are refused beyond this ratio of their width to the median width given the moments."""
 COULD_HIDE = (
     "The noise could hide that a column hardly varies, or is nearly the sum of others. That is held for "
-    "unlikely; if it is so, errors are larger than these."
+    "unlikely; if it is so, errors are larger than these. The option align of a tilted fit gives intervals "
+    "only where it is not so."
 )
 
 
