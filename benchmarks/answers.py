@@ -55,10 +55,10 @@ def counts(rng, n, rate=1.5, **options):
     return onedraw.rate(values, random_state=rng, **options), rate, _error(values)
 
 
-def skewed_mean(rng, n, **options):
+def skewed_mean(rng, n, high=100.0, **options):
     """A gamma law held to [0, 100]: the mean of what is held is 20 to three digits."""
     values = np.minimum(rng.gamma(2.0, 10.0, n), 100.0)
-    return onedraw.mean(values, bounds=(0, 100), random_state=rng, **options), 20.0, _error(values)
+    return onedraw.mean(values, bounds=(0.0, high), random_state=rng, **options), 20.0, _error(values)
 
 
 def symmetric_mean(rng, n, **options):
@@ -96,6 +96,7 @@ QUESTIONS = {
     "proportion, add/remove": lambda rng, n, **o: proportion(rng, n, neighbours="add_remove", **o),
     "rate 1.5": counts,
     "mean, skewed": skewed_mean,
+    "mean, skewed, range 0 to 500": lambda rng, n, **o: skewed_mean(rng, n, high=500.0, **o),
     "mean, symmetric": symmetric_mean,
     "difference of proportions": difference,
     "difference of rates": difference_of_rates,

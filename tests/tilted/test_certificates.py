@@ -16,7 +16,7 @@ from onedraw.families.categorical import contrast_basis
 from onedraw.tilted.calibration import calibrate
 from onedraw.tilted.count_loss import CountCosh
 from onedraw.tilted.fit import tilted_fit
-from onedraw.tilted.losses import LogCosh, Logistic
+from onedraw.tilted.losses import LogCosh, Logistic, LogisticShares
 from onedraw.tilted.one_hot import OneHot
 from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.weights import Rows, one_hot_rows
@@ -36,10 +36,11 @@ LOSSES = [
     Softmax(classes=5),
     Softmax(classes=3, brier=0.5),
     Softmax(classes=5, brier=0.5),
+    LogisticShares(brier=0.5),
 ]
 NAMES = [
     *("logistic", "with_brier", "log_cosh", "poisson", "negative_binomial", "softmax_3", "softmax_5"),
-    *("softmax_3_with_brier", "softmax_5_with_brier"),
+    *("softmax_3_with_brier", "softmax_5_with_brier", "shares"),
 ]
 
 
@@ -74,7 +75,9 @@ def scores(loss):
         y, eta = np.zeros(len(logits)), logits @ contrast_basis(loss.classes)
     else:
         ends = {"cut": [-1e4, 1e4], "cap": [0.0, 1e4]}.get(next(iter(vars(loss)), ""), [0.0, 1.0])
-        y, eta = np.repeat(ends, len(line)), np.tile(line, 2)
+        if isinstance(loss, LogisticShares):
+            ends = [0.0, 0.1, 0.5, 0.8, 1.0]
+        y, eta = np.repeat(ends, len(line)), np.tile(line, len(ends))
         if isinstance(loss, LogCosh):
             y, eta = np.zeros(2 * len(line)), loss.cut * eta
     q = loss.num_predictors

@@ -8,7 +8,7 @@ from onedraw.privacy.gaussian import gaussian_delta
 from onedraw.tilted.calibration import calibrate
 from onedraw.tilted.count_loss import CountCosh
 from onedraw.tilted.gaussian_tilt import gaussian_ratios, tilt_delta
-from onedraw.tilted.losses import LogCosh, Logistic
+from onedraw.tilted.losses import LogCosh, Logistic, LogisticShares
 from onedraw.tilted.softmax_loss import Softmax
 
 EPSILON, DELTA = 1.0, 1e-3
@@ -34,6 +34,8 @@ def exact_delta(loss, sigma, ridge, first, second, common):
 def worst_delta(loss, mu, k, rows, neighbours):
     sigma, ridge, found = loss.score_bound / mu, 1.0 / k, 0.0
     ends = (0.0, 1.0) if not isinstance(loss, LogCosh) else (0.0,)
+    if isinstance(loss, LogisticShares):
+        ends = (0.0, 0.2, 0.5, 1.0)
     for common in np.concatenate([[0.0], np.geomspace(0.3, 60.0, 7), -np.geomspace(0.3, 60.0, 7)]):
         for y in ends:
             person = [(1.0, y)] * rows
@@ -45,7 +47,9 @@ def worst_delta(loss, mu, k, rows, neighbours):
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(
-    "loss", [Logistic(), LogCosh(cut=0.8), CountCosh(cap=2, cut=0.7)], ids=lambda x: type(x).__name__
+    "loss",
+    [Logistic(), LogCosh(cut=0.8), CountCosh(cap=2, cut=0.7), LogisticShares(brier=0.5)],
+    ids=lambda x: type(x).__name__,
 )
 def test_no_pair_in_one_dimension_passes_delta(loss, neighbours, rows):
     mu, k = gaussian_ratios(loss, epsilon=EPSILON, delta=DELTA, neighbours=neighbours, rows_per_person=rows)

@@ -12,7 +12,7 @@ from onedraw.errors import InvalidInput
 from onedraw.families.categorical import contrast_basis
 from onedraw.tilted.capped_counts import CappedCounts
 from onedraw.tilted.count_loss import CountCosh
-from onedraw.tilted.losses import LogCosh, Logistic
+from onedraw.tilted.losses import STEEPEST, LogCosh, Logistic, LogisticShares
 from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.sums import LIBRARY, LONG, UNIT
 
@@ -205,6 +205,36 @@ def test_the_joint_bound_is_the_supremum_over_one_record(loss, u, ratio):
         found = max(found, (np.abs(slope) / loss.score_bound * u + np.log1p(k * curvature)).max())
     most = 1.2 if loss in COUNTS and loss is not MANY else 1.002
     assert found * (1.0 - 1e-12) <= loss.joint_loss(u, k) <= found * most
+
+
+@pytest.mark.parametrize("brier", [0.0, 0.2, 0.5])
+def test_a_share_is_so_much_of_a_record_of_each_class(brier):
+    shares, classes = LogisticShares(brier=brier), Logistic(brier=brier)
+    ones = np.ones_like(ETA)
+    for y in (0.0, 0.3, 0.5, 0.97, 1.0):
+        slope, curvature = shares.slope_and_curvature(y * ones, ETA)
+        parts = [classes.slope_and_curvature(one * ones, ETA) for one in (0.0, 1.0)]
+        assert slope == pytest.approx((1 - y) * parts[0][0] + y * parts[1][0], abs=1e-14)
+        assert curvature == pytest.approx((1 - y) * parts[0][1] + y * parts[1][1], abs=1e-14)
+        assert shares.slope(y * ones, ETA) == pytest.approx(slope, abs=1e-15)
+        assert (curvature >= 0.0).all()
+
+
+@pytest.mark.parametrize("u", [0.05, 0.5, 3.0])
+@pytest.mark.parametrize("brier", [0.0, 0.2, 0.5])
+@pytest.mark.parametrize("ratio", [0.3, 1.0, 3.0, 10.0, 20.0, 80.0])
+def test_the_joint_bound_of_shares_is_the_supremum_over_all_of_them(brier, u, ratio):
+    loss, k = LogisticShares(brier=brier), ratio * u
+    eta = np.concatenate([np.linspace(-12.0, 12.0, 2001), [-500.0, 500.0]])
+    found = []
+    for y in np.linspace(0.0, 1.0, 101):
+        slope, curvature = loss.slope_and_curvature(np.full_like(eta, y), eta)
+        found.append((np.abs(slope) * u + np.log1p(k * curvature)).max())
+    assert max(found) * (1.0 - 1e-12) <= loss.joint_loss(u, k)
+    if 2.0 * brier * k <= STEEPEST * u:  # then classes are the worst
+        assert loss.joint_loss(u, k) <= 1.002 * max(found[0], found[-1])
+    else:
+        assert loss.joint_loss(u, k) <= 1.001 * (u + math.log1p(k * loss.curvature_bound))
 
 
 def hessian(pi, brier):

@@ -68,7 +68,8 @@ class Answer:
     def kind(self) -> str:
         """What the number is: "mean", "proportion" or "rate"."""
         model = self.release.model
-        by_range = model.classes is not None and _values(model.classes) != UNIT
+        # Earlier versions tossed a coin for each value, which is one of two numbers then.
+        by_range = model.shares or (model.classes is not None and _values(model.classes) != UNIT)
         return "mean" if by_range else str(model.family.question)
 
     @property

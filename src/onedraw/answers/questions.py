@@ -4,16 +4,14 @@
 Each is a regression by the tilted fit with an intercept, and for two groups a feature that tells them apart:
 same guarantee, same relations, same ledger, same file.
 
-*A mean* needs no model of the values. Each value, held to its declared range, becomes one of the two ends by
-the toss of a coin that keeps its mean; the share of the upper end is then a proportion, whose model holds for
-every law of the values. The price is width: intervals are as wide as if the values lay at their ends. If the
-values lie ``symmetric`` about their mean (the errors of a measurement), the linear model has intervals nearly
-as short as without privacy.
+*A mean* needs no model of the values. A value, held to its declared range, is a share of the way from one end
+to the other, and the mean share is fitted as a proportion is (``losses.LogisticShares``): an intercept finds
+it whatever the law of the values. How much they vary is released as well, so errors are robust ones. If the
+values lie ``symmetric`` about their mean (the errors of a measurement), the linear model needs no range.
 
 Guarantee:
-    That of ``onedraw.mechanisms.TiltedFit``. Holding to a range and tossing a coin for each record by itself
-    keep neighbours neighbours, whatever the coins, so a mechanism that is private for all records stays
-    private; coins come from the secure generator.
+    That of ``onedraw.mechanisms.TiltedFit``. Holding each record to a range by itself keeps neighbours
+    neighbours.
 
 Edge cases:
     No rows: refused where their number is public. What is too little for an interval is refused before the
@@ -30,6 +28,7 @@ Edge cases:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,6 +53,8 @@ from onedraw.types import Array, Neighbours
 HELD = "Values beyond the declared range count as its nearer end."
 SYMMETRIC = "Values lie symmetric about their mean; otherwise the number is a robust centre of them."
 KINDS = ("mean", "proportion", "rate")
+SPREAD = 0.1
+"""Of epsilon, for how much the values of a mean vary, and as much again for the curvature."""
 
 
 def mean(
@@ -75,8 +76,7 @@ def mean(
         values: one number per record.
         bounds: the public range of the values, to which they are held; the narrower, the shorter
             the interval.
-        symmetric: whether values may be taken to lie symmetric about their mean. Then no range is needed, and
-            intervals are shorter.
+        symmetric: whether values may be taken to lie symmetric about their mean. Then no range is needed.
         epsilon, delta, neighbours, rows_per_person, ledger, dataset, random_state: as in the estimators.
     """
     return compare(
@@ -195,18 +195,15 @@ def compare(
     rng, _ = generator(random_state)
     model, coded, assumptions = _asked(one_of(KINDS, of=of), label, bounds, symmetric)
     features = () if labels is None else (f"{labels[1]}{AGAINST}{labels[0]}",)
-    model = RegressionModel(
-        family=model.family,
-        classes=model.classes,
-        features=features,
-        feature_bounds=((0.0, 1.0),) if features else None,
-    )
+    model = replace(model, features=features, feature_bounds=((0.0, 1.0),) if features else None)
     shape = Shape(model=model, num_records=len(values) if request.num_records_is_public else None)
-    plan = make_plan(request, TiltedFit(inference=True), shape, assumptions=assumptions)
+    spreads = {"inference": "robust", "curvature_share": SPREAD} if model.shares else {"inference": True}
+    mechanism = TiltedFit(**spreads)
+    plan = make_plan(request, mechanism, shape, assumptions=assumptions)
 
     def read() -> Private[Records]:
         with silent(), unquoted("values"):
-            response = coded(np.asarray(values), rng)
+            response = coded(np.asarray(values))
             design = (
                 np.zeros((len(response), 0)) if labels is None else codes(labels, np.asarray(group))[:, None]
             )
@@ -221,7 +218,7 @@ def compare(
     )
 
 
-Coded = Callable[[Any, np.random.Generator], Array]
+Coded = Callable[[Any], Array]
 
 
 def _asked(
@@ -229,25 +226,29 @@ def _asked(
 ) -> tuple[RegressionModel, Coded, tuple[str, ...]]:
     """The model of what is asked, how values become its response, and what that assumes."""
     if of == "rate":
-        return RegressionModel(family=Poisson(), features=()), lambda values, rng: numbers(values), ()
+        return RegressionModel(family=Poisson(), features=()), numbers, ()
     if of == "proportion":
         classes = (0, 1) if label is None else (f"not {label}", f"{label}")
         return RegressionModel(family=Bernoulli(), features=(), classes=classes), _having(label), ()
     if symmetric:
         linear = RegressionModel(family=Gaussian(), features=())
-        return linear, lambda values, rng: numbers(values), (SYMMETRIC,)
+        return linear, numbers, (SYMMETRIC,)
     if bounds is None:
         raise InvalidInput(
             "A mean needs the public range of the values, bounds=(low, high): without one, a single value "
             "could be as large as it likes. Set symmetric=True if values lie symmetric about their mean."
         )
     low, high = check_bounds(bounds, "bounds")
-    ends = RegressionModel(family=Bernoulli(), features=(), classes=(float(low), float(high)))
-    return ends, _tossed(float(low), float(high)), (HELD,)
+    low, high = float(low), float(high)
+    return (
+        RegressionModel(family=Bernoulli(), features=(), classes=(low, high), shares=True),
+        _between(low, high),
+        (HELD,),
+    )
 
 
 def _having(label: Any) -> Coded:
-    def coded(values: Any, rng: np.random.Generator) -> Array:
+    def coded(values: Any) -> Array:
         if label is not None:
             return np.asarray(values == label, dtype=np.float64)
         return codes((0, 1), np.asarray(values).astype(np.float64))
@@ -255,12 +256,12 @@ def _having(label: Any) -> Coded:
     return coded
 
 
-def _tossed(low: float, high: float) -> Coded:
-    def coded(values: Any, rng: np.random.Generator) -> Array:
+def _between(low: float, high: float) -> Coded:
+    def coded(values: Any) -> Array:
         share = (np.clip(numbers(values), low, high) - low) / (high - low)
         if not np.isfinite(share).all():
             raise InvalidInput("Expected finite values, got others. Remove or impute them.")
-        return np.asarray(rng.random(share.shape) < share, dtype=np.float64)
+        return np.clip(share, 0.0, 1.0)
 
     return coded
 

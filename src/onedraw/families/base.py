@@ -262,6 +262,8 @@ class Family(ABC):
     """What the exponential of an intercept is, where that of a coefficient is a ratio."""
     is_canonical: ClassVar[bool] = False
     """Whether the variance of a response is the slope of its mean in the predictor, whatever that is."""
+    takes_shares: ClassVar[bool] = False
+    """Whether a response may lie between its two classes, so that its mean is fitted."""
     takes_offset: ClassVar[bool] = False
     """Whether a known number may be added to the predictor of each record, such as the log of an exposure."""
     has_intervals: ClassVar[bool] = False

@@ -62,6 +62,7 @@ class Bernoulli(MassFunction):
     question: ClassVar[str | None] = "proportion"
     question_assumes: ClassVar[str] = "records are independent of one another"
     has_planner_page: ClassVar[bool] = True
+    takes_shares: ClassVar[bool] = True
     ratio: ClassVar[str | None] = "odds ratio"
     exponential_intercept: ClassVar[str] = "the odds where every feature is 0"
 

@@ -76,6 +76,7 @@ class Requirements:
             to rounding; "" where every number that noise is added to, and the noise, is whole and exact.
         intercept_only: whether it estimates a single number.
         offset: whether records may bring an offset or exposure.
+        shares: whether responses may lie between two classes.
         prefer: when to prefer it.
     """
 
@@ -89,6 +90,7 @@ class Requirements:
     floating: str = "all of its randomness"
     intercept_only: bool = False
     offset: bool = False
+    shares: bool = False
     prefer: str
 
     @property
@@ -267,7 +269,7 @@ class Mechanism(ABC):
                 f"Expected records with the {self.model.num_features} features of the model, got "
                 f"{records.features.shape[1]}."
             )
-        self.model.family.check_response(records.response)
+        self.model.check_response(records.response)
         if (getattr(self.model, "offset", None) is None) != (getattr(records, "offset", None) is None):
             raise InvalidInput("Expected records with an offset where the model has one, and only there.")
 
@@ -303,6 +305,11 @@ class Mechanism(ABC):
             raise InvalidInput(
                 f"{mechanism} has no place for an exposure or offset.",
                 advice=Set("mechanism", "tilted_fit", note=", which has"),
+            )
+        if getattr(model, "shares", False) and not required.shares:
+            raise InvalidInput(
+                f"{mechanism} is for responses that are one of two classes, not between them.",
+                advice=Set("mechanism", "tilted_fit", note=", which takes both"),
             )
         if required.intercept_only and (model.num_features or not model.fit_intercept):
             raise InvalidInput(

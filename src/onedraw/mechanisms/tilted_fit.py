@@ -120,6 +120,7 @@ class TiltedFit(Mechanism):
         families=tuple(RECIPES),
         delta="optional",
         offset=True,
+        shares=True,
         prefer="accuracy: its noise vanishes as the number of records grows",
     )
 

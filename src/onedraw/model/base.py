@@ -128,6 +128,12 @@ def check_count(family: Family, classes: tuple[Any, ...]) -> None:
         )
 
 
+def check_shares(family: Family, classes: tuple[Any, ...] | None) -> None:
+    """Shares lie between two numbers, which stand for the two classes."""
+    if not family.takes_shares or classes is None or not all(isinstance(one, float) for one in classes):
+        raise InvalidInput("Expected shares between two classes that are numbers, classes=(low, high).")
+
+
 class RecordFacts(Protocol):
     """What a model of features and a response says of both."""
 

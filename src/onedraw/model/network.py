@@ -167,6 +167,10 @@ class NetworkModel:
             names += [f"b{number}[{j}]" for j in range(outputs)]
         return names if not self.has_scale else [*names, "(scale)"]
 
+    def check_response(self, response: Array) -> None:
+        """Refuse responses that cannot be, quoting none of them."""
+        self.family.check_response(response)
+
     def with_scale(self, family: Family) -> NetworkModel:
         """The same model with this family, whose scale is among the parameters."""
         return replace(self, family=family)

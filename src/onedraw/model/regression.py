@@ -30,6 +30,7 @@ from onedraw.model.base import (
     check_count,
     check_feature_bounds,
     check_labels,
+    check_shares,
     facts_from_json,
     facts_to_json,
     feature_map,
@@ -71,6 +72,9 @@ class RegressionModel:
     """Whether the family's scale is among the parameters, as the last of them."""
     offset: Offset | None = None
     """What is added to the predictors, where each record has something to add."""
+    shares: bool = False
+    """Whether a response is a share in [0, 1] of the way from the first class to the second, both of them
+    numbers, instead of one of the two."""
 
     form: ClassVar[str] = "regression"
 
@@ -81,6 +85,8 @@ class RegressionModel:
             raise InvalidInput(f"A {self.kind} model has no exposure and no offset; those of counts have.")
         if self.classes is None and self.family.num_predictors > 1:
             raise InvalidInput(f"A {self.kind} model needs the labels of its classes: classes=(...).")
+        if self.shares:
+            check_shares(self.family, self.classes)
         if self.classes is not None:
             check_labels(self.classes)
             check_count(self.family, self.classes)
@@ -100,6 +106,9 @@ class RegressionModel:
 
     def describe(self) -> str:
         """Which regression this is and what its coefficients are of, in words."""
+        if self.shares:
+            low, high = self.classes or (0.0, 1.0)
+            return f"mean of values from {low:g} to {high:g}, as the log odds of its place between them"
         told = str(self.family.describe(self.classes))
         return told if self.offset is None else f"{told}; {self.offset.told}"
 
@@ -138,6 +147,13 @@ class RegressionModel:
     def with_scale(self, family: Family) -> RegressionModel:
         """The same model with this family, whose scale is among the parameters."""
         return replace(self, family=family, has_scale=True)
+
+    def check_response(self, response: Array) -> None:
+        """Refuse responses that cannot be, quoting none of them."""
+        if not self.shares:
+            self.family.check_response(response)
+        elif not ((response >= 0.0) & (response <= 1.0)).all():
+            raise InvalidInput("Expected shares in [0, 1], but some responses are not. Map them there.")
 
     # -- into working units
 
@@ -194,6 +210,7 @@ class RegressionModel:
             "has_scale": self.has_scale,
             **facts_to_json(self),
             **({} if self.offset is None else {"offset": self.offset.to_dict()}),
+            **({"shares": True} if self.shares else {}),
         }
 
     @classmethod
@@ -204,5 +221,6 @@ class RegressionModel:
             fit_intercept=values["fit_intercept"],
             has_scale=values["has_scale"],
             offset=None if values.get("offset") is None else Offset.from_dict(values["offset"]),
+            shares=values.get("shares", False) is True,
             **facts_from_json(values),
         )

@@ -25,8 +25,8 @@ Guarantee:
     [sequential composition]
 
 *What it costs.* A part of epsilon, and the law of the ball in place of that of the cube: where columns fill
-their declared ranges and have nothing to do with one another, errors are larger, and records in rare categories
-count for less. *What it gains* is told in docs/uncertainty.md.
+their declared ranges and have nothing to do with one another, errors are larger, and records in rare
+categories count for less. *What it gains* is told in docs/uncertainty.md.
 
 Edge cases:
     Without records A and c are finite noise. A row must have an intercept, which c adds to.

@@ -18,6 +18,12 @@ q^2), and f'' <= (1 + 2 c)(1 - a), since (1 + 2 c)(1 - 2 c q^2) - q (1 + 4 c q -
 nonnegative at both ends: 1 - q at c = 0, (1 - q)^2 (2 + 3 q) at c = 1/2. So for k (1 + 2 c) <= u the supremum
 is u: the curvature costs nothing. Otherwise it is at q = 1 or where the derivative in q, a polynomial over
 a positive one, is zero.
+*Shares*, y anywhere in [0, 1]: f is (1 - y) times that of class 0 and y times that of class 1, so slope and
+curvature are linear in y, and |f'| <= 1 and f'' are within their bounds. For y from 0 to pi, a = (pi - y)
+(1 + 2 c v) with v = pi (1 - pi), and f'' changes by -2 c v (1 - 2 pi) y. So a u + log(1 + k f'') falls
+wherever 2 c k v |1 - 2 pi| <= u (1 + 2 c v), which is so at every pi for 2 c k <= 6 sqrt(3) u, as v |1 - 2
+pi| <= 1/(6 sqrt(3)); likewise it rises from pi to 1. The supremum is then that of y in {0, 1}; beyond, both
+suprema are added. f'' <= (1 + 2 c)(1 - a) is linear in y on either side of pi as well: it holds at both ends.
 *Log-cosh*, f = c^2 log cosh((y - eta)/c): a = |tanh|, f'' = 1 - a^2, h'(a) = u - 2 k a/(1 + k (1 - a^2)),
 whose last term increases in a up to 2k. So for k <= u/2 the supremum is again h(1) = u.
 
@@ -134,6 +140,7 @@ class ReleasedItself:
 
 
 LEAST_BRIER = 1e-3
+STEEPEST = 6.0 * math.sqrt(3.0) * (1.0 - 1e-12)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,6 +210,25 @@ class Logistic(ReleasedItself):
         gap *= 1.0 + 2.0 * c * curvature
         curvature *= steepness
         return gap, curvature
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticShares(Logistic):
+    """The same for y in [0, 1]: in the mean the probability that fits a share, whatever its law."""
+
+    corners: ClassVar[int] = 2
+
+    def joint_loss(self, u: float, k: float) -> float:
+        if 2.0 * self.brier * k <= STEEPEST * u:
+            return super().joint_loss(u, k)
+        return _rounded_up(u + self.determinant_bound(k))
+
+    def slope_and_curvature(self, y: Array, eta: Array) -> tuple[Array, Array]:
+        probability = _probability(eta)
+        variance, gap, c = probability * (1.0 - probability), probability - y, self.brier
+        steepness = 1.0 + 2.0 * c * variance
+        curvature = variance * (steepness + 2.0 * c * (1.0 - 2.0 * probability) * gap)
+        return gap * steepness, curvature
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ from onedraw.tilted.calibration import Calibration
 from onedraw.tilted.count_loss import CountCosh
 from onedraw.tilted.fit import tilted_minimiser
 from onedraw.tilted.linear import linear_fit
-from onedraw.tilted.losses import Logistic, Loss
+from onedraw.tilted.losses import Logistic, LogisticShares, Loss
 from onedraw.tilted.quantiles import Counted, Drawn, SizeCounts, size_of_counts
 from onedraw.tilted.softmax_loss import Softmax
 from onedraw.tilted.solver import AtPoint
@@ -251,7 +251,10 @@ class LinearStages:
 
 def _classes(model: RegressionModel) -> Recipe:
     classes = model.family.num_predictors + 1
-    loss = Logistic(brier=BRIER) if classes == 2 else Softmax(classes=classes, brier=BRIER)
+    if classes > 2:
+        loss: Loss = Softmax(classes=classes, brier=BRIER)
+    else:
+        loss = LogisticShares(brier=BRIER) if model.shares else Logistic(brier=BRIER)
     return OneFit(loss, published={"brier": BRIER})
 
 
