@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robust and model-based errors of three classes, where the model holds and where it does not.
 
-    python benchmarks/robust_classes.py --repeats 60 --out robust_classes.csv
-    python benchmarks/robust_classes.py --out robust_classes.csv --table         # or --write, into the page
+    python benchmarks/robust_classes.py --repeats 60
+    python benchmarks/robust_classes.py --table         # or --write, into the page
 
 Every release is made as a user would make it, at epsilon 3 under replace-one, with
 ``TiltedFit(inference="robust")``. Both kinds of errors are read from it, those of the model as if there were
@@ -210,7 +210,7 @@ def main() -> None:
     parser.add_argument(
         "--cell", nargs="*", type=int, choices=range(len(CELLS)), help="some cells, by number"
     )
-    parser.add_argument("--out", type=Path, default=Path("robust_classes.csv"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".csv"))
     parser.add_argument("--table", action="store_true", help="print the table of the file and stop")
     parser.add_argument("--write", action="store_true", help="write the table of the file into the page")
     arguments = parser.parse_args()
