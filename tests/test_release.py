@@ -162,12 +162,13 @@ def documented_keys():
 
 
 def keys_of_other_forms():
-    """What exposures, networks and NumPyro models add to the keys of a regression."""
+    """What exposures, shares, networks and NumPyro models add to the keys of a regression."""
     network = NetworkModel(family=Bernoulli(), features=("x",), hidden_layer_sizes=(2,), classes=(0, 1))
     sites = SitesModel(sites=(("slope", ()),))
     offset = Offset(name="years", bounds=(0.5, 2.0))
     exposed = RegressionModel(family=Poisson(), features=("x",), offset=offset)
-    return {("model", key) for model in (network, sites, exposed) for key in model.to_dict()}
+    means = RegressionModel(family=Bernoulli(), features=(), classes=(0.0, 9.0), shares=True)
+    return {("model", key) for model in (network, sites, exposed, means) for key in model.to_dict()}
 
 
 def test_every_field_is_documented_and_no_other(release):
@@ -175,6 +176,7 @@ def test_every_field_is_documented_and_no_other(release):
     assert fields | others == documented_keys()
     assert others - fields == {
         ("model", "offset"),
+        ("model", "shares"),
         ("model", "hidden_layer_sizes"),
         ("model", "activation"),
         ("model", "sites"),
