@@ -104,6 +104,10 @@ def test_the_sums_are_those_written_in_the_theorem():
     assert tilt_delta(LogCosh(cut=2.0), neighbours="replace_one", **one) == pytest.approx(
         4 * h(2 * mu, EPSILON) + 2 * h(mu, EPSILON - 2 * k)
     )
+    shares = LogisticShares(brier=0.25)  # the score of a share has either sign
+    assert tilt_delta(shares, neighbours="replace_one", **one) == pytest.approx(
+        4 * h(2 * mu, EPSILON) + 2 * h(mu, EPSILON - 1.5 * k)
+    )
     soft = Softmax(classes=3)
     assert tilt_delta(soft, neighbours="add_remove", **one) == pytest.approx(
         2 * h(mu, EPSILON - soft.determinant_bound(k))

@@ -28,12 +28,9 @@ from onedraw.release import Release
 from onedraw.release.html import Markup, element
 from onedraw.types import Array
 from onedraw.uncertainty import Intervals
+from onedraw.uncertainty.categories import AGAINST, UNIT
 from onedraw.uncertainty.from_curvature import ReleasedInference, inference_of
 from onedraw.uncertainty.table import check_level
-
-AGAINST = " against "
-"""Stands between the names of two groups in the name of the feature that tells them apart."""
-UNIT = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -166,7 +163,7 @@ class Answer:
         if model.classes is None:
             return mean
         low, high = _values(model.classes)
-        return low + (high - low) * mean
+        return (1.0 - mean) * low + mean * high
 
     def _released(self) -> tuple[float, float]:
         """The released coefficient (0 without groups) and intercept."""

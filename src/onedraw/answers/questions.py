@@ -35,7 +35,8 @@ import numpy as np
 
 from onedraw._random import generator
 from onedraw._validate import one_of
-from onedraw.answers.answer import AGAINST, Answer
+from onedraw.advice import Do
+from onedraw.answers.answer import Answer
 from onedraw.errors import InvalidInput
 from onedraw.estimators.bounds import check_bounds
 from onedraw.estimators.discreet import numbers, unquoted
@@ -49,6 +50,7 @@ from onedraw.private import Private
 from onedraw.publishing import make_plan, publish, silent
 from onedraw.records import Records, held
 from onedraw.types import Array, Neighbours
+from onedraw.uncertainty.categories import AGAINST
 
 HELD = "Values beyond the declared range count as its nearer end."
 SYMMETRIC = "Values lie symmetric about their mean; otherwise the number is a robust centre of them."
@@ -189,17 +191,24 @@ def compare(
         epsilon, delta, neighbours, rows_per_person, ledger, dataset, random_state: as in the estimators.
     """
     request = Request(epsilon=epsilon, delta=delta, neighbours=neighbours, rows_per_person=rows_per_person)
+    one_of(KINDS, of=of)
+    for name, given, kind in (("label", label, "proportion"), ("bounds", bounds, "mean")):
+        if given is not None and of != kind:
+            raise InvalidInput(f"{name} is for a {kind}, got it with of={of!r}. Leave it out.")
     labels = None if group is None else _two(groups)
     if not len(values) and request.num_records_is_public:
         raise InvalidInput("There are no records to ask about. Use a column with rows.")
     rng, _ = generator(random_state)
-    model, coded, assumptions = _asked(one_of(KINDS, of=of), label, bounds, symmetric)
+    model, coded, assumptions = _asked(of, label, bounds, symmetric)
     features = () if labels is None else (f"{labels[1]}{AGAINST}{labels[0]}",)
     model = replace(model, features=features, feature_bounds=((0.0, 1.0),) if features else None)
     shape = Shape(model=model, num_records=len(values) if request.num_records_is_public else None)
     spreads = {"inference": "robust", "curvature_share": SPREAD} if model.shares else {"inference": True}
     mechanism = TiltedFit(**spreads)
-    plan = make_plan(request, mechanism, shape, assumptions=assumptions)
+    try:
+        plan = make_plan(request, mechanism, shape, assumptions=assumptions)
+    except InvalidInput as refused:  # the options that it names are those of a fit
+        raise InvalidInput(refused.facts, advice=Do("ask about more records, or with more epsilon")) from None
 
     def read() -> Private[Records]:
         with silent(), unquoted("values"):
@@ -258,10 +267,11 @@ def _having(label: Any) -> Coded:
 
 def _between(low: float, high: float) -> Coded:
     def coded(values: Any) -> Array:
-        share = (np.clip(numbers(values), low, high) - low) / (high - low)
-        if not np.isfinite(share).all():
+        found = numbers(values)
+        if not np.isfinite(found).all():
             raise InvalidInput("Expected finite values, got others. Remove or impute them.")
-        return np.clip(share, 0.0, 1.0)
+        # In halves, as the width of two finite bounds may overflow.
+        return np.clip((0.5 * np.clip(found, low, high) - 0.5 * low) / (0.5 * high - 0.5 * low), 0.0, 1.0)
 
     return coded
 

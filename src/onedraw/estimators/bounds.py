@@ -38,8 +38,8 @@ def check_bounds(pair: Any, name: str) -> Bounds:
     """A finite (low, high) with low < high."""
     try:
         low, high = (float(value) for value in pair)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"Expected {name} to be a pair (low, high), got {pair!r}.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"Expected {name} to be a pair (low, high), got {pair!r:.100}.") from None
     # Half the width: the width of two finite bounds may overflow, and half of the smallest width is 0.
     if not 0.0 < 0.5 * high - 0.5 * low < np.inf:
         raise InvalidInput(f"Expected {name} to be finite with low < high, got ({low:g}, {high:g}).")

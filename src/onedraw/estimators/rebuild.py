@@ -33,6 +33,11 @@ from onedraw.release import Release
 def from_release(release: Release) -> Any:
     """A fitted estimator with the released parameters, ``release_`` and ``guarantee_``; needs no data."""
     model = release.model
+    if getattr(model, "shares", False):
+        raise InvalidInput(
+            "A release of onedraw.mean or compare is an answer, and there is nothing to predict with it. Use "
+            "onedraw.Answer(release)."
+        )
     kind = estimator_of(model)
     if kind is None:
         raise InvalidInput(

@@ -130,8 +130,12 @@ def check_count(family: Family, classes: tuple[Any, ...]) -> None:
 
 def check_shares(family: Family, classes: tuple[Any, ...] | None) -> None:
     """Shares lie between two numbers, which stand for the two classes."""
-    if not family.takes_shares or classes is None or not all(isinstance(one, float) for one in classes):
-        raise InvalidInput("Expected shares between two classes that are numbers, classes=(low, high).")
+    low, high = classes if classes is not None and len(classes) == 2 else (None, None)
+    numbers = isinstance(low, float) and isinstance(high, float) and low < high
+    if not family.takes_shares or not numbers:
+        raise InvalidInput(
+            "Expected shares between two classes that are numbers, classes=(low, high) with low < high."
+        )
 
 
 class RecordFacts(Protocol):

@@ -108,7 +108,7 @@ class RegressionModel:
         """Which regression this is and what its coefficients are of, in words."""
         if self.shares:
             low, high = self.classes or (0.0, 1.0)
-            return f"mean of values from {low:g} to {high:g}, as the log odds of its place between them"
+            return f"mean of values from {low:.12g} to {high:.12g}, as the log odds of its place between them"
         told = str(self.family.describe(self.classes))
         return told if self.offset is None else f"{told}; {self.offset.told}"
 

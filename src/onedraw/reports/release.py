@@ -72,7 +72,7 @@ def _alarms(release: Release) -> Iterator[str]:
 
 def _headline(release: Release, model: str) -> str:
     """ "Linear regression with Laplace errors, coefficients of ..."."""
-    if release.model.form != "regression":
+    if release.model.form != "regression" or release.model.shares:
         return model
     return re.sub(r"(?= with | of |,|$)", " regression", model, count=1)
 

@@ -33,6 +33,8 @@ from onedraw.inference.cells import Indicators
 from onedraw.tilted.one_hot import one_hot_of
 from onedraw.types import Array
 
+AGAINST, UNIT = " against ", (0.0, 1.0)
+"""Between the names of two groups in the name of the feature that tells them apart, and its range."""
 STUDIED: tuple[str, ...] = (Bernoulli.name, Gaussian.name, Poisson.name)
 """Families whose intervals with categories described by cells were measured (docs/uncertainty.md), without
 exposures."""
@@ -49,6 +51,12 @@ MOST_LEVELS = 4
 """Categories of a column up to which intervals were seen to cover where it is not described by cells."""
 
 
+def has_two_groups(model: Any) -> bool:
+    """Whether the one feature says which of two groups a record is of, as ``onedraw.compare`` names it."""
+    only = model.features[0] if model.num_features == 1 and model.fit_intercept else ""
+    return AGAINST in only and model.feature_bounds == (UNIT,)
+
+
 def stands_apart(model: Any) -> bool:
     """Whether rows of a fit with intervals would have an entry for every category."""
     return model.family.num_predictors == 1 and one_hot_of(model) is not None
@@ -56,6 +64,8 @@ def stands_apart(model: Any) -> bool:
 
 def described(model: Any, *, apart: bool | None = None) -> dict[str, tuple[int, ...]]:
     """The columns that are described by cells, with the places of their indicators."""
+    if has_two_groups(model):
+        return {model.features[0]: (0,)}
     apart = stands_apart(model) if apart is None else apart
     found, cells, most = {}, 1, _most(apart)
     if not model.fit_intercept or not _is_studied(model, apart):

@@ -33,6 +33,7 @@ from onedraw.release import Release
 from onedraw.tilted.aligning import without_alignment
 from onedraw.types import Array
 from onedraw.uncertainty.beforehand import expected_intervals
+from onedraw.uncertainty.categories import has_two_groups
 from onedraw.uncertainty.from_draws import public_map
 from onedraw.uncertainty.released import (
     alignment_of,
@@ -247,6 +248,8 @@ def _inference(held: _Held) -> ReleasedInference:
 def _advice(release: Release) -> list[Advice]:
     """What would help where the noise hides the curvature."""
     model, advice = release.model, list[Advice]()
+    if not model.num_features or has_two_groups(model):  # an answer to a question that has no such options
+        return advice
     if model.feature_bounds is None:
         advice.append(Set("feature_bounds", note=" too: without, units are found privately"))
     enough = not expected_intervals(model, release.guarantee, release.num_records).reason
