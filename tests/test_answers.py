@@ -356,7 +356,7 @@ def test_too_little_is_refused_before_the_charge_and_a_release_without_interval_
 def test_refusals_name_no_options_that_questions_do_not_have():
     for ask in (
         lambda: onedraw.mean([1.0, 2.0, 3.0], bounds=(0, 10), epsilon=0.1),
-        lambda: onedraw.compare([1, 0] * 20, list("ab") * 20, of="proportion", groups=["a", "b"], epsilon=0.1),
+        lambda: onedraw.compare([1, 0] * 20, [0, 1] * 20, of="proportion", groups=(0, 1), epsilon=0.1),
     ):
         with pytest.raises(InvalidInput, match="more records, or with more epsilon") as refused:
             ask()
