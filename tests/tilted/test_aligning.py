@@ -78,7 +78,10 @@ def test_nothing_but_the_released_matrices_decides(monkeypatch):
 
     def made(x):
         told = iter(matrices)
-        fixed = lambda law, sums, rng: NoisyCurvature(matrix=next(told), diagonal_sd=0.1, off_diagonal_sd=0.1)  # noqa: E731
+
+        def fixed(law, sums, rng):
+            return NoisyCurvature(matrix=next(told), diagonal_sd=0.1, off_diagonal_sd=0.1)
+
         monkeypatch.setattr(CurvatureLaw, "release", fixed)
         terms = Terms(epsilon=1.0, num_records=60)
         return aligned(records(x), CUBE, terms, np.random.default_rng(0), noise=0.01).alignment.statistic

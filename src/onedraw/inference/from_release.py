@@ -244,14 +244,14 @@ def _reason(released: Released, law: NormalMixture, inflation: Array, seen: floa
 
 def _least(released: Released, factor: float) -> str:
     """What intervals would take; a bound from below, as a release that hides much hides also how much."""
-    least = f"It would take {rounded(max(1.2, factor))} times the records, or epsilon, at least: more where "
+    least = f"It would take {rounded(max(1.2, factor))} times the records, or epsilon, at least"
     if released.columns == 1 and released.layout.intercept == 0:
-        return f"It would take {rounded(max(1.2, factor))} times the records, or epsilon, at least."
+        return f"{least}."
     if released.columns == 2 and released.layout.categories:
-        return f"{least}one of the groups is small."
+        return f"{least}: more where one of the groups is small."
     if released.aligned:  # wide ranges hide nothing then
-        return f"{least}columns nearly repeat one another. Leave such columns out."
+        return f"{least}: more where columns nearly repeat one another. Leave such columns out."
     return (
-        f"{least}columns nearly repeat one another or vary little within their declared ranges, or a "
-        "category is rare. Leave such columns out, declare narrower ranges, or merge such categories."
+        f"{least}: more where columns nearly repeat one another or vary little within their declared ranges, "
+        "or a category is rare. Leave such columns out, declare narrower ranges, or merge such categories."
     )

@@ -82,11 +82,10 @@ def released_of(release: Release) -> Released:
     diagonal_sd, offdiagonal_sd = numbers_of(release, f"{before}curvature_sd", 2).tolist()
     if model.feature_bounds is None and model.num_features:
         _check_units(release, curvature, diagonal_sd)
+    described = categories_of(model, row_units(release)[: model.num_features], apart=one_hot is not None)
     layout = Layout(
         intercept=model.num_features if model.fit_intercept else None,
-        categories=categories_of(
-            model, row_units(release)[: model.num_features], apart=one_hot is not None
-        ),
+        categories=described if alignment is None else (),
     )
     of_rows = curvature if one_hot is None else one_hot.back @ curvature @ one_hot.back.T
     count, count_sd = _count(release, reading, theta, of_rows, diagonal_sd)
