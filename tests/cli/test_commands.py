@@ -489,3 +489,26 @@ def test_at_a_terminal_a_caution_asks_before_the_charge(cli, monkeypatch, answer
     assert "Charge the ledger all the same?" in done.output
     assert cli.charges() == charges
     assert CliRunner().invoke(main, [*fit, "--yes", "--force"], input="").exit_code == 0
+
+
+def test_the_file_of_an_answer_is_shown_as_what_was_asked(cli):
+    rng = np.random.default_rng(1)
+    ages = rng.uniform(20.0, 70.0, 4000)
+    group = np.where(rng.random(4000) < 0.5, "new", "old")
+    facts = {"groups": ("old", "new"), "bounds": (0, 100), "epsilon": 2.0, "random_state": 0}
+    answer = onedraw.compare(ages, group, of="mean", **facts)
+    answer.release.to_json(cli.folder / "ages.json")
+    shown = cli.run("show", "ages.json", "--html", "ages.html").stdout
+    assert "Model: mean, two groups compared" in shown
+    assert str(answer.summary()).splitlines()[1] in shown
+    page = (cli.folder / "ages.html").read_text(encoding="utf-8")
+    assert "difference, new less old" in page
+    assert "Mean</h1>" in page
+    refused = cli.run("predict", "ages.json", "new.csv")
+    assert refused.exit_code == 2
+    assert "nothing to predict" in refused.stderr
+    share = onedraw.proportion(ages < 40.0, epsilon=2.0, random_state=0)
+    share.release.to_json(cli.folder / "share.json")
+    assert "\nproportion " in cli.run("show", "share.json").stdout
+    odds = cli.run("show", "share.json", "--exponentiate").stdout
+    assert "(intercept)" in odds

@@ -28,7 +28,7 @@ from onedraw.release import Release
 from onedraw.release.html import Markup, element
 from onedraw.types import Array
 from onedraw.uncertainty import Intervals
-from onedraw.uncertainty.categories import AGAINST, UNIT
+from onedraw.uncertainty.categories import AGAINST, UNIT, has_two_groups
 from onedraw.uncertainty.from_curvature import ReleasedInference, inference_of
 from onedraw.uncertainty.table import check_level
 
@@ -117,7 +117,7 @@ class Answer:
             level=level,
             notes=(f"From the release alone, at no further privacy cost, if {assumed}.",),
             caveats=table.caveats,
-            title=self._title,
+            title=self.title,
             guarantee=str(self.release.guarantee),
         )
 
@@ -171,7 +171,8 @@ class Answer:
         return float(found.coef.sum()), float(found.intercept[0, 0])
 
     @property
-    def _title(self) -> str:
+    def title(self) -> str:
+        """What was asked."""
         classes = self.release.model.classes
         of = f" of {classes[1]!r}" if self.kind == "proportion" and classes is not None else ""
         return f"{self.kind}{of}{'' if self.groups is None else ', two groups compared'}"
@@ -180,7 +181,7 @@ class Answer:
         try:
             return str(self.summary())
         except InvalidInput as error:
-            lines = [f"{self._title}: {self.estimate:.6g}", f"No interval: {error}"]
+            lines = [f"{self.title}: {self.estimate:.6g}", f"No interval: {error}"]
             return "\n".join([*lines, f"Guarantee: {self.release.guarantee}"])
 
     def _repr_html_(self) -> Markup:
@@ -188,6 +189,14 @@ class Answer:
             return self.summary()._repr_html_()
         except InvalidInput:
             return element("pre", str(self), class_="onedraw")
+
+
+def answer_of(release: Release) -> Answer | None:
+    """The answer that a release holds; None where its parameters are those of a regression on features."""
+    model = release.model
+    if model.form != "regression" or model.family.question is None or not model.fit_intercept:
+        return None
+    return Answer(release) if model.num_features == 0 or has_two_groups(model) else None
 
 
 def _values(classes: tuple[object, ...] | None) -> tuple[float, float]:

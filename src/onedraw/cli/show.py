@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from onedraw.answers.answer import answer_of
 from onedraw.cautions import of_release
 from onedraw.cli.app import common
 from onedraw.cli.files import output_file
@@ -91,10 +92,10 @@ def read_release(path: str) -> Release:
 
 def describe(release: Release) -> str:
     """What the parameters are of, in words."""
-    model = release.model
+    model, answer = release.model, answer_of(release)
     if model.form in OTHER_FORMS:
         return OTHER_FORMS[model.form]
-    return str(model.describe())
+    return str(model.describe()) if answer is None else answer.title
 
 
 def say_parameters(release: Release, intervals: Intervals | str | None) -> None:
@@ -121,7 +122,10 @@ def confidence_intervals(
     """
     if release.model.form in OTHER_FORMS:
         return None
+    answer = None if exponentiate else answer_of(release)
     try:
+        if answer is not None:
+            return answer.summary(level)
         return summarise(release, level, exponentiate=exponentiate)
     except InvalidInput as error:
         return error.for_shell()

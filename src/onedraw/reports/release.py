@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from onedraw.answers.answer import answer_of
 from onedraw.cautions import of_release
 from onedraw.privacy.meaning import percent, posterior
 from onedraw.release import Release
@@ -72,7 +73,7 @@ def _alarms(release: Release) -> Iterator[str]:
 
 def _headline(release: Release, model: str) -> str:
     """ "Linear regression with Laplace errors, coefficients of ..."."""
-    if release.model.form != "regression" or release.model.shares:
+    if release.model.form != "regression" or answer_of(release) is not None:
         return model
     return re.sub(r"(?= with | of |,|$)", " regression", model, count=1)
 
