@@ -384,7 +384,7 @@ def test_refusals_name_no_options_that_questions_do_not_have():
             lambda t: onedraw.compare(
                 t["ill"], t["group"], of="proportion", groups=("old", "x"), epsilon=1.0
             ),
-            "among the declared",
+            r"one of the groups \('old', 'x'\)",
         ),
         (
             lambda t: onedraw.compare(
@@ -406,7 +406,15 @@ def test_refusals_name_no_options_that_questions_do_not_have():
             "label is for a proportion",
         ),
         (lambda t: onedraw.mean(t["height"], bounds=(0, 10**400), epsilon=1.0), "pair"),
-        (lambda t: onedraw.proportion(t["visits"], epsilon=1.0), "among the declared"),
+        (lambda t: onedraw.proportion(t["visits"], epsilon=1.0), "label="),
+        (lambda t: onedraw.proportion(t["group"], epsilon=1.0), "label="),
+        (lambda t: onedraw.rate(t["group"], epsilon=1.0), "one number for each record"),
+        (lambda t: onedraw.mean(t["group"], bounds=(0, 1), epsilon=1.0), "one number for each record"),
+        (
+            lambda t: onedraw.mean(t["height"], bounds=(0, 300), symmetric=True, epsilon=1.0),
+            "by its range or symmetric",
+        ),
+        (lambda t: Answer("effect.json"), "Release.from_json"),
         (lambda t: onedraw.proportion(t["ill"], epsilon=None), "epsilon"),
         (lambda t: onedraw.mean([np.nan] * 6000, bounds=(0, 1), epsilon=1.0), "finite"),
         (lambda t: onedraw.rate(t["visits"][:, None], epsilon=1.0), "one value"),

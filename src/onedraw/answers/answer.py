@@ -40,6 +40,11 @@ class Answer:
     release: Release
 
     def __post_init__(self) -> None:
+        if not isinstance(self.release, Release):
+            raise InvalidInput(
+                f"Expected a release, got {type(self.release).__name__}. Read a file first: "
+                "Answer(Release.from_json(path))."
+            )
         model = self.release.model
         fits = (
             model.form == "regression"

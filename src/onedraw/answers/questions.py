@@ -213,9 +213,7 @@ def compare(
     def read() -> Private[Records]:
         with silent(), unquoted("values"):
             response = coded(np.asarray(values))
-            design = (
-                np.zeros((len(response), 0)) if labels is None else codes(labels, np.asarray(group))[:, None]
-            )
+            design = np.zeros((len(response), 0)) if labels is None else _of_groups(labels, group)
             if response.ndim != 1 or len(design) != len(response):
                 raise InvalidInput("Expected one value, and one group if any, per record.")
             return Private(Records(features=held(plan.model.scale_features(design)), response=held(response)))
@@ -235,13 +233,15 @@ def _asked(
 ) -> tuple[RegressionModel, Coded, tuple[str, ...]]:
     """The model of what is asked, how values become its response, and what that assumes."""
     if of == "rate":
-        return RegressionModel(family=Poisson(), features=()), numbers, ()
+        return RegressionModel(family=Poisson(), features=()), _numbers, ()
     if of == "proportion":
         classes = (0, 1) if label is None else (f"not {label}", f"{label}")
         return RegressionModel(family=Bernoulli(), features=(), classes=classes), _having(label), ()
+    if symmetric and bounds is not None:
+        raise InvalidInput("A mean is by its range or symmetric, got both bounds and symmetric. Leave one out.")
     if symmetric:
         linear = RegressionModel(family=Gaussian(), features=())
-        return linear, numbers, (SYMMETRIC,)
+        return linear, _numbers, (SYMMETRIC,)
     if bounds is None:
         raise InvalidInput(
             "A mean needs the public range of the values, bounds=(low, high): without one, a single value "
@@ -260,14 +260,38 @@ def _having(label: Any) -> Coded:
     def coded(values: Any) -> Array:
         if label is not None:
             return np.asarray(values == label, dtype=np.float64)
-        return codes((0, 1), np.asarray(values).astype(np.float64))
+        try:
+            return codes((0, 1), np.asarray(values).astype(np.float64))
+        except (InvalidInput, TypeError, ValueError):
+            raise InvalidInput(
+                "Expected True or False (or 1 and 0) for each record, but some values are others.",
+                advice=Do('name the label whose share is asked for, such as label="ill"'),
+            ) from None
 
     return coded
 
 
+def _numbers(values: Any) -> Array:
+    try:
+        return numbers(values)
+    except InvalidInput:
+        raise InvalidInput("Expected one number for each record, but some values are none.") from None
+
+
+def _of_groups(labels: tuple[Any, ...], group: Any) -> Array:
+    """0 or 1 (n, 1)."""
+    try:
+        return np.asarray(codes(labels, np.asarray(group))[:, None])
+    except InvalidInput:
+        raise InvalidInput(
+            f"Expected every record to be of one of the groups {labels!r}, but some are of another.",
+            advice=Do("leave those out beforehand"),
+        ) from None
+
+
 def _between(low: float, high: float) -> Coded:
     def coded(values: Any) -> Array:
-        found = numbers(values)
+        found = _numbers(values)
         if not np.isfinite(found).all():
             raise InvalidInput("Expected finite values, got others. Remove or impute them.")
         # In halves, as the width of two finite bounds may overflow.

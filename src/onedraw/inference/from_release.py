@@ -229,8 +229,9 @@ def _reason(released: Released, law: NormalMixture, inflation: Array, seen: floa
         )
     if half > released.useful:
         step = "one combination of the aligned columns" if released.aligned else "half the range of a feature"
+        per = f" for {step}" if released.columns > 1 else ""
         return (
-            f"A 95% interval would reach {half:.3g} to either side for {step}, more than the "
+            f"A 95% interval would reach {half:.3g} to either side{per}, more than the "
             f"{released.useful:g} that could be of use. {_least(released, half / released.useful)}"
         )
     # The part of the width that is due to the curvature's noise falls like that noise, which is 1/(n epsilon)
