@@ -238,7 +238,7 @@ def _asked(
         classes = (0, 1) if label is None else (f"not {label}", f"{label}")
         return RegressionModel(family=Bernoulli(), features=(), classes=classes), _having(label), ()
     if symmetric and bounds is not None:
-        raise InvalidInput("A mean is by its range or symmetric, got both bounds and symmetric. Leave one out.")
+        raise InvalidInput("A mean is by its range or symmetric, got bounds and symmetric: leave one out.")
     if symmetric:
         linear = RegressionModel(family=Gaussian(), features=())
         return linear, _numbers, (SYMMETRIC,)
