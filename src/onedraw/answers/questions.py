@@ -50,7 +50,7 @@ from onedraw.private import Private
 from onedraw.publishing import make_plan, publish, silent
 from onedraw.records import Records, held
 from onedraw.types import Array, Neighbours
-from onedraw.uncertainty.categories import AGAINST
+from onedraw.uncertainty.categories import AGAINST, UNIT
 
 HELD = "Values beyond the declared range count as its nearer end."
 SYMMETRIC = "Values lie symmetric about their mean; otherwise the number is a robust centre of them."
@@ -201,10 +201,12 @@ def compare(
     rng, _ = generator(random_state)
     model, coded, assumptions = _asked(of, label, bounds, symmetric)
     features = () if labels is None else (f"{labels[1]}{AGAINST}{labels[0]}",)
-    model = replace(model, features=features, feature_bounds=((0.0, 1.0),) if features else None)
+    model = replace(model, features=features, feature_bounds=(UNIT,) if features else None)
     shape = Shape(model=model, num_records=len(values) if request.num_records_is_public else None)
-    spreads = {"inference": "robust", "curvature_share": SPREAD} if model.shares else {"inference": True}
-    mechanism = TiltedFit(**spreads)
+    if model.shares:
+        mechanism = TiltedFit(inference="robust", curvature_share=SPREAD)
+    else:
+        mechanism = TiltedFit(inference=True)
     try:
         plan = make_plan(request, mechanism, shape, assumptions=assumptions)
     except InvalidInput as refused:  # the options that it names are those of a fit
@@ -248,7 +250,6 @@ def _asked(
             "could be as large as it likes. Set symmetric=True if values lie symmetric about their mean."
         )
     low, high = check_bounds(bounds, "bounds")
-    low, high = float(low), float(high)
     return (
         RegressionModel(family=Bernoulli(), features=(), classes=(low, high), shares=True),
         _between(low, high),

@@ -48,6 +48,13 @@ from onedraw._validate import one_of, positive
 from onedraw.advice import Caution, Set
 from onedraw.errors import InvalidInput
 from onedraw.mechanisms._for_intervals import ForIntervals
+from onedraw.mechanisms._tilted_words import (
+    DRAW_IS_CLOSER,
+    FEWEST_FOR_LINEAR,
+    ONE_UNIT,
+    of_alignment,
+    of_intervals,
+)
 from onedraw.mechanisms.base import SOLVED, Computed, Mechanism, Requirements, uncalibrated
 from onedraw.privacy.request import Request
 from onedraw.release import Grid, Statistic, coefficient_step, scale_step
@@ -76,19 +83,6 @@ ALIGNMENT_SHARE = 0.15
 """Of epsilon, for an alignment."""
 LEAST_SCALE = 2.0**-200
 """A residual scale that is found privately has no floor but this."""
-ONE_UNIT = (
-    "No bounds of the features are declared, and the records are too few to find a unit for each feature "
-    "privately. One unit will serve all: coefficients of features that are many times larger or smaller than "
-    "the others will be mostly noise."
-)
-FEWEST_FOR_LINEAR = 40.0
-"""Records times epsilon for each coefficient, below which a draw had less error than a linear tilted fit."""
-DRAW_IS_CLOSER = (
-    "With fewer than about {fewest:g} records times epsilon for each coefficient the first stages of a "
-    "linear tilted fit fail at times, by orders of magnitude, and one draw (the mechanism one_posterior, "
-    "with a declared range of the response) had less error in simulations. Its guarantee is conditional on a "
-    "search, so it is not chosen by itself."
-)
 EVIDENCE = Evidence(
     level="accounted",
     statement=(
@@ -195,23 +189,13 @@ class TiltedFit(Mechanism):
         known = expected_intervals(self.model, request, whole.num_records, without_robust=unmet)
         if self.inference is True or self.inference == ROBUST:
             known.refuse()
-        paid = f"{ALIGNMENT_SHARE:.0%} of epsilon goes to how columns go together (the option align)"
+        alignment = ALIGNMENT_SHARE if self.align else 0.0
         if self.inference is False or (self.inference == AUTO and known.reason):
-            words = [f"{paid}." if self.align else "", known.reason if self.inference == AUTO else ""]
+            words = [f"{of_alignment(alignment)}." if alignment else ""]
+            words.append(known.reason if self.inference == AUTO else "")
             return replace(whole, raw=True), None, " ".join(filter(None, words))
         spent = (2.0 if self.inference == ROBUST else 1.0) * self.curvature_share
-        remark = (
-            f"{spent:.0%} of epsilon goes to what intervals need (the option inference). Where columns "
-            "nearly repeat one another, or a category is rare, they may be refused all the same: only the "
-            "release tells."
-        )
-        if self.align:
-            remark = (
-                f"{paid}, and {spent:.0%} of the rest to what intervals need (the option inference). They "
-                "may be refused all the same: only the release tells."
-            )
-        elif not without_alignment(self.model):
-            remark += " The option align makes that rarer."
+        remark = of_intervals(spent, alignment=alignment, offered=not without_alignment(self.model))
         return whole.part(1.0 - spent), whole.part(self.curvature_share), remark
 
     @property
@@ -227,7 +211,7 @@ class TiltedFit(Mechanism):
         if n is None or not self.model.family.has_scale:
             return ""
         room = n * promise.epsilon / (self.model.num_location * promise.rows_per_person)
-        return DRAW_IS_CLOSER.format(fewest=FEWEST_FOR_LINEAR) if room < FEWEST_FOR_LINEAR else ""
+        return DRAW_IS_CLOSER if room < FEWEST_FOR_LINEAR else ""
 
     @property
     def terms(self) -> Terms:

@@ -55,9 +55,10 @@ import numpy as np
 from onedraw.columns import indicators
 from onedraw.errors import InvalidInput
 from onedraw.tables.base import Table
-from onedraw.tilted.alignment import PIECE, Alignment
+from onedraw.tilted.alignment import Alignment
 from onedraw.tilted.curvature import NoisyCurvature, curvature_law
 from onedraw.tilted.one_hot import FEWEST_LEVELS
+from onedraw.tilted.scores import pieces
 from onedraw.tilted.terms import Terms
 from onedraw.tilted.weights import Rows, Weighing, squared_length
 from onedraw.types import Array
@@ -126,8 +127,7 @@ def spreading(noisy: NoisyCurvature, num_records: int, reach: float) -> tuple[Ar
 def products_of_rows(rows: Rows) -> tuple[Array]:
     """A kernel: sum omega z z' (p, p)."""
     total = np.zeros((rows.dim, rows.dim))
-    for first in range(0, len(rows), PIECE):
-        part = rows.take(slice(first, first + PIECE))
+    for part in pieces(rows):
         design = part.design
         total += design.T @ (design if part.weight is None else design * part.weight[:, None])
     return (total,)

@@ -141,6 +141,7 @@ class ReleasedItself:
 
 LEAST_BRIER = 1e-3
 STEEPEST = 6.0 * math.sqrt(3.0) * (1.0 - 1e-12)
+"""The largest 2 c k/u for which a share costs no more than a class."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,7 @@ class TotalScore:
 
     def __call__(self, rows: Rows) -> tuple[Array]:
         total = np.zeros(1)
-        for part in _pieces(rows):
+        for part in pieces(rows):
             squares = _relative(self.loss, part, self.theta) ** 2
             total += (squares if part.weight is None else squares * part.weight).sum()
         return (total,)
@@ -63,7 +63,7 @@ class ScoreProducts:
 
     def __call__(self, rows: Rows) -> tuple[Array]:
         total = np.zeros((self.theta.size, self.theta.size))
-        for part in _pieces(rows):
+        for part in pieces(rows):
             score = _relative(self.loss, part, self.theta).reshape(len(part), -1, 1)
             design = part.design if part.weight is None else part.design * part.weight[:, None]
             scored = (score * design[:, None, :]).reshape(len(part), -1)
@@ -71,7 +71,8 @@ class ScoreProducts:
         return (total,)
 
 
-def _pieces(rows: Rows) -> list[Rows]:
+def pieces(rows: Rows) -> list[Rows]:
+    """A few thousand rows at a time, which stay in the cache."""
     return [rows.take(slice(first, first + PIECE)) for first in range(0, len(rows), PIECE)]
 
 
